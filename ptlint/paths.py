@@ -11,4 +11,4 @@ def shown(path: Path) -> str:
     absolute = os.path.abspath(path)
     here = os.getcwd()
     prefix = here if here.endswith(os.sep) else here + os.sep
-    return absolute[len(prefix) :] if absolute.startswith(prefix) else absolute
+    return absolute.removeprefix(prefix)
