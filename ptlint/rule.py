@@ -84,15 +84,13 @@ class Rule:
         related: Sequence[Related] = (),
     ) -> Finding:
         """A finding of this rule at a place of the facts; what is not given comes from the class."""
-        source = place.file.source
-        if source is None:
-            raise ValueError(f"{place.file.path} has no text")
+        source = place.source
         start, end = place.tree.span(place.node)
         return Finding(
             code=self.code,
             name=self.name,
             message=self.message if message is None else message,
-            filename=shown(place.file.path),
+            filename=shown(place.path),
             location=source.position(start),
             end_location=source.position(end),
             start_offset=start,

@@ -1,0 +1,200 @@
+"""Lint files of one project: which programs hold them, which rules can fire, and what is left of what they say.
+
+Nothing here reads a config file, prints or writes.
+"""
+
+from __future__ import annotations
+
+import functools
+import traceback
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ptlint import registry, suppression
+from ptlint.findings import Finding, Fix, Impact, Position, Safety
+from ptlint.paths import matcher, shown
+from ptlint.rules import Entry
+
+if TYPE_CHECKING:
+    from ptlint.config import Config
+    from ptlint.outline.project import Program, Project, ProjectFile
+    from ptlint.outline.statements import Statement
+    from ptlint.rule import Root
+    from ptlint.source.text import SourceFile
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a run found, ready to be shown: sorted, with fixes that hold all of their edits."""
+
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What the user should know that is no finding; one line each."""
+    files: int = 0
+    """How many files were linted."""
+    sources: Mapping[str, SourceFile] = field(default_factory=dict)
+    """The text that the findings of a file speak of, by file name."""
+    fixed: Mapping[str, int] = field(default_factory=dict)
+    """How many findings were fixed in each file that was changed."""
+
+    def noqa_row(self, finding: Finding) -> int:
+        """The row at whose end a comment would suppress the finding."""
+        source = self.sources.get(finding.filename)
+        return finding.location.row if source is None else suppression.comment_row(source, finding.location.row)
+
+
+def lint(project: Project, files: Sequence[Path], config: Config) -> Report:
+    """What is wrong in `files`, as their programs show it."""
+    selection = registry.select(config)
+    targets = {shown(path): project.file(path) for path in files}
+    is_test = matcher(config.test_globs, project.root)
+    tests = {name for name, file in targets.items() if is_test(file.path)}
+    rules = selection.rules(config)
+    found = list(_run_rules(project, [f for name, f in targets.items() if name not in tests], rules, config))
+    raw: dict[str, list[Finding]] = {name: [] for name in targets}
+    for finding in _merged(found):
+        if finding.filename in raw and (finding.filename not in tests or finding.code.startswith("PTL0")):
+            impact = selection.impacts.get(finding.code, finding.impact)
+            raw[finding.filename].append(replace(finding, impact=impact))
+    ignores = [(matcher((glob,), config.root), registry.codes_of(codes)) for glob, codes in config.per_file_ignores]
+    ran = frozenset(rule.code for rule in rules if config.preview or not rule.preview)
+    kept: list[Finding] = []
+    for name, file in targets.items():
+        findings = _of_file(file, raw[name], frozenset() if name in tests else ran)
+        ignored = frozenset[str]().union(*(codes for matches, codes in ignores if matches(file.path)))
+        kept += [f for f in findings if f.code not in ignored and _wanted(f, selection, config)]
+    kept.sort(key=lambda finding: finding.sort_key)
+    sources = {name: file.source for name, file in targets.items() if file.source is not None}
+    return Report(tuple(kept), files=len(targets), sources=sources)
+
+
+def _wanted(finding: Finding, selection: registry.Selection, config: Config) -> bool:
+    if finding.code == registry.INTERNAL_ERROR:
+        return True
+    if finding.code == registry.FILE_NOT_PARSED:
+        return finding.code not in selection.ignored
+    return (
+        finding.code in selection.codes
+        and (config.preview or not finding.preview)
+        and (config.min_impact is None or finding.impact >= config.min_impact)
+    )
+
+
+def _of_file(file: ProjectFile, findings: list[Finding], ran: frozenset[str]) -> list[Finding]:
+    """The file's own findings: those of rules that no comment suppresses, and those about file and comments."""
+    unread = _not_parsed(file)
+    if file.source is None or unread is not None:
+        return [*findings, *([unread] if unread else [])]
+    return suppression.apply(file, findings, ran)
+
+
+def _not_parsed(file: ProjectFile) -> Finding | None:
+    error = file.error or file.outline.error
+    if error is None:
+        return None
+    entry = registry.BY_CODE[registry.FILE_NOT_PARSED]
+    place = Position(error.row, error.column)
+    offset = 0 if file.source is None else file.source.offset(error.row, error.column)
+    return Finding(
+        entry.code, entry.name, error.message, shown(file.path), place, place, offset, offset, impact=entry.impact
+    )
+
+
+def _run_rules(
+    project: Project, targets: Iterable[ProjectFile], entries: Sequence[Entry], config: Config
+) -> Iterator[Finding]:
+    wanted = [entry for entry in entries if config.preview or not entry.preview]
+    names = {shown(file.path): file for file in targets}
+    programs: dict[Path, Program] = {}
+    for file in names.values():
+        programs.update((program.entry, program) for program in project.programs_of(file.path))
+    screen = functools.cache(lambda path: _rooted(project.file(path), wanted))
+    for program in programs.values():
+        rooted = frozenset[str]().union(*map(screen, program.files))
+        rules = [entry for entry in wanted if entry.code in rooted]
+        if rules:
+            yield from _run_program(project, program, rules, config, names)
+
+
+def _run_program(
+    project: Project, program: Program, entries: Sequence[Entry], config: Config, names: Mapping[str, ProjectFile]
+) -> Iterator[Finding]:
+    from ptlint.facts.program import analyse
+
+    blamed = next(name for name in map(shown, program.files) if name in names)
+    try:
+        facts = analyse(project, program, config)
+    except Exception as failure:  # noqa: BLE001 - a fault of ours in one program must not cost the others
+        yield internal_error(blamed, "the analysis of this program", failure)
+        return
+    for entry in entries:
+        try:
+            yield from registry.load(entry).check(facts)
+        except Exception as failure:  # noqa: BLE001 - a fault of ours in one rule must not cost the others
+            yield internal_error(blamed, f"rule {entry.code}", failure)
+
+
+def internal_error(filename: str, what: str, failure: BaseException) -> Finding:
+    """PTL000 for a failure of ptlint's own."""
+    entry = registry.BY_CODE[registry.INTERNAL_ERROR]
+    frames = traceback.extract_tb(failure.__traceback__)
+    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    text = " ".join(str(failure).split())
+    said = f"{type(failure).__name__}: {text[:200]}" if text else type(failure).__name__
+    return Finding(
+        entry.code,
+        entry.name,
+        f"{what} failed: {said}{where}",
+        filename,
+        Position(1, 1),
+        Position(1, 1),
+        impact=entry.impact,
+        advice="report this line with `ptlint --version` and, if you can, the file",
+    )
+
+
+def _rooted(file: ProjectFile, entries: Sequence[Entry]) -> frozenset[str]:
+    """The codes of the rules for which some statement of the file is a root."""
+    left = list(entries)
+    found = set()
+    for statement in file.outline.statements:
+        holding = [entry for entry in left if any(_holds(statement, root) for root in entry.roots)]
+        if holding:
+            found.update(entry.code for entry in holding)
+            left = [entry for entry in left if entry.code not in found]
+    return frozenset(found)
+
+
+def _holds(statement: Statement, root: Root) -> bool:
+    words = root if isinstance(root, tuple) else (root,)
+    return all(
+        any(name in statement.words or name in statement.dotted or name in statement.nodes for name in word.split("|"))
+        for word in words
+    )
+
+
+def _merged(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """One finding a code and place: of a file that several programs reach, what holds in all of them."""
+    same: dict[tuple[str, str, int, int], list[Finding]] = {}
+    for finding in findings:
+        same.setdefault((finding.code, finding.filename, finding.start_offset, finding.end_offset), []).append(finding)
+    for group in same.values():
+        yield group[0] if len(group) == 1 else _one_of(group)
+
+
+def _one_of(group: list[Finding]) -> Finding:
+    """A fix counts only where every program allows it, and as unsafe where it is unsafe in one."""
+    shown_first = sorted(group, key=lambda finding: (finding.preview, -finding.impact))
+    best = shown_first[0]
+    fixes = [finding.fix for finding in group]
+    known = [fix for fix in fixes if fix is not None]
+    if len(known) < len(fixes):
+        reason = next((finding.withheld for finding in group if finding.fix is None and finding.withheld), "")
+        return replace(best, fix=None, withheld=reason)
+    if len({(fix.edits, fix.imports) for fix in known}) > 1:
+        return replace(best, fix=None, withheld="the programs that use this file would need different changes")
+    unsafe = any(fix.safety is Safety.UNSAFE for fix in known)
+    fix: Fix = known[0].made_unsafe() if unsafe else known[0]
+    return replace(best, fix=fix, impact=max((f.impact for f in group), default=Impact.LOW))

@@ -1,0 +1,1 @@
+"""Rules about several devices and the environment."""

@@ -1,0 +1,1 @@
+"""Rules about host, device and synchronisation."""
