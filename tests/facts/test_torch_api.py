@@ -199,7 +199,6 @@ def test_the_table_is_what_the_script_makes() -> None:
     torch = pytest.importorskip("torch")
     if torch.__version__.partition("+")[0] != torch_api.torch_version():
         pytest.skip(f"the table was made from torch {torch_api.torch_version()}")
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / "make_torch_api.py"), "--check"], capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, str(ROOT / "scripts" / "make_torch_api.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
