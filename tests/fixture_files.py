@@ -1,6 +1,6 @@
 """Rule fixtures: programs with `# expect:` markers on the lines where a rule must speak.
 
-`tests/fixtures/PTLnnn/` holds `bad_*.py` (with markers), `bad_*.fixed.py` (the text after all fixes, safe and unsafe) and
+`tests/fixtures/PTLnnn/` holds `bad_*.py` (with markers), `bad_*.fixed.py` (the text after all fixes) and
 `good_*.py` (silent, the name says why). A folder `bad_x/` with `bad_x.fixed/` is a program of several files. A `.toml`
 of the same stem holds settings as ptlint.toml does. A marker is
 

@@ -13,7 +13,7 @@ from ptlint import registry
 from ptlint.rule import USE_INSTEAD, Rule, sections
 from ptlint.runner import Request, run
 
-PRELUDE = Path(__file__).with_name("example_prelude.py").read_text(encoding="utf-8")
+PRELUDE = (FOLDER / "example_prelude.py").read_text(encoding="utf-8")
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 ALL = fixtures()

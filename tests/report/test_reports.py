@@ -58,6 +58,25 @@ LOADER = finding_at(
 ITEM = finding_at(4, 11, 22, message="`.item()` waits for the device in every step", withheld="`total` is printed")
 REPORT = Report((LOADER, ITEM), files=3, sources={"train.py": source_from_text(Path("train.py"), TEXT)})
 TERMINAL = Style(width=80)
+NAMES = [
+    "advice",
+    "because",
+    "cell",
+    "code",
+    "end_location",
+    "filename",
+    "fix",
+    "fix_withheld",
+    "impact",
+    "location",
+    "measured",
+    "message",
+    "name",
+    "noqa_row",
+    "preview",
+    "related",
+    "url",
+]
 
 
 def test_full() -> None:
@@ -155,10 +174,7 @@ def test_nothing_found() -> None:
 
 def test_json_has_the_documented_names() -> None:
     rows = json.loads(reports.render("json", REPORT, Style()))
-    assert sorted(rows[0]) == sorted(
-        "advice because cell code end_location filename fix fix_withheld impact location measured message name "
-        "noqa_row preview related url".split()
-    )
+    assert sorted(rows[0]) == NAMES
     assert rows[0]["fix"] == {
         "applicability": "unsafe",
         "message": "Add `num_workers`",
