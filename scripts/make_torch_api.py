@@ -152,6 +152,8 @@ def public(space: str, namespace: ModuleType) -> Iterator[tuple[str, Any]]:
     for short in sorted(dir(namespace)):
         thing = getattr(namespace, short)
         grouped = space == "torch" and short.startswith("_foreach_")
+        if space == "torch.nn.init" and hasattr(namespace, f"{short}_"):
+            continue  # the deprecated names without the underscore
         if (short.startswith("_") and not grouped) or short.endswith("Storage"):
             continue
         if inspect.ismodule(thing) or (thing is torch.Tensor and space != "torch") or is_internal(short, thing):

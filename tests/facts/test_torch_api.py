@@ -202,3 +202,21 @@ def test_the_table_is_what_the_script_makes() -> None:
     command = [sys.executable, str(ROOT / "scripts" / "make_torch_api.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_slice_of_the_table_does_what_it_says() -> None:
+    torch = pytest.importorskip("torch")
+    if torch.__version__.partition("+")[0] != torch_api.torch_version():
+        pytest.skip(f"the table was made from torch {torch_api.torch_version()}")
+    short = [
+        "item", "tolist", "detach", "add_", "normal_", "argmax", "eq", "nonzero", "masked_select", "sum", "max", "double",
+        "cpu", "unique", "where", "masked_fill", "cumsum_", "topk", "view", "isnan", "uniform_", "new_zeros", "softmax",
+    ]  # fmt: skip
+    plain = ["zeros", "randn_like", "rand", "randperm", "stack", "cat", "where", "allclose", "bincount", "linspace"]
+    neural = ["cross_entropy", "one_hot", "dropout", "relu_", "gumbel_softmax", "mse_loss", "layer_norm"]
+    names = [f"torch.Tensor.{name}" for name in short] + [f"torch.{name}" for name in plain]
+    names += [f"torch.nn.functional.{name}" for name in neural]
+    command = [sys.executable, str(ROOT / "scripts" / "check_torch_api.py"), *names]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.split()[0] == str(len(names))
