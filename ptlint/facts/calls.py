@@ -1,0 +1,376 @@
+"""Calls: of project functions (followed), classes, modules, and of everything outside the project (modelled)."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ptlint.facts import classes, torch_api
+from ptlint.facts.arguments import Arguments
+from ptlint.facts.events import Ctx, Forward, Place
+from ptlint.facts.homes import Frame, Home
+from ptlint.facts.run import MAX_DEPTH, MAX_WORK, Run
+from ptlint.facts.values import (
+    ATTACHED,
+    DETACHED,
+    DEVICE,
+    NONE,
+    UNKNOWN,
+    UNSURE,
+    Const,
+    FileRef,
+    Function,
+    Instance,
+    Items,
+    Lib,
+    Mapping,
+    Method,
+    Mode,
+    Module,
+    Obj,
+    Other,
+    Partial,
+    ProjectClass,
+    Tensor,
+    Tuple,
+    Unknown,
+    Value,
+    join_all,
+    options,
+)
+
+MAX_RECURSION = 2
+
+
+def call(run: Run, function: Value, args: Arguments, place: Place, frame: Frame) -> Value:
+    """Call a value."""
+    results = [_call(run, option, args, place, frame) for option in options(function)]
+    return join_all(results)
+
+
+def _call(run: Run, function: Value, args: Arguments, place: Place, frame: Frame) -> Value:
+    if isinstance(function, Function):
+        return call_function(run, function, args, place, frame)
+    if isinstance(function, Lib):
+        from ptlint.facts import library
+
+        return library.call(run, function.name, args, place, frame)
+    if isinstance(function, ProjectClass):
+        return classes.instantiate(run, function, args, place, frame)
+    if isinstance(function, Module):
+        return call_module(run, function, args, place, frame)
+    if isinstance(function, Method):
+        from ptlint.facts import library
+
+        return library.call_method(run, function.receiver, function.name, args, place, frame)
+    if isinstance(function, Partial):
+        merged = Arguments(
+            [*function.args, *args.positional],
+            [*(None for _ in function.args), *args.nodes],
+            {**dict(function.keywords), **args.keywords},
+            args.keyword_nodes,
+            args.open,
+        )
+        return call(run, function.function, merged, place, frame)
+    if isinstance(function, Instance) and isinstance(function.cls, ProjectClass):
+        method = function.cls.find("__call__")
+        if isinstance(method, Function):
+            return call_function(run, method.bind(function), args, place, frame)
+        return derived(args.all())
+    if isinstance(function, Mode):  # a context manager used as a decorator: `no_grad()(fn)`
+        return classes.apply_decorator(run, function, args.first(), place, frame)
+    if isinstance(function, Other) and function.kind == "compile":
+        return classes.apply_decorator(run, function, args.first(), place, frame)
+    if isinstance(function, FileRef):
+        return UNKNOWN
+    return derived([function, *args.all()] if isinstance(function, Unknown) else args.all())
+
+
+def derived(values: object) -> Value:
+    """The result of code that cannot be read: unknown, but computed from these."""
+    where = graph = UNSURE
+    batch: Value | None = None
+    wraps: list[Value] = []
+    for value in values:  # type: ignore[attr-defined]
+        for option in options(value):
+            if isinstance(option, (Tensor, Unknown)):
+                if option.where == DEVICE:
+                    where = DEVICE
+                if option.graph == ATTACHED:
+                    graph = ATTACHED
+                batch = batch or option.batch
+            elif isinstance(option, Tuple):
+                inner = derived(option.items)
+                if isinstance(inner, Unknown):
+                    where = DEVICE if inner.where == DEVICE else where
+                    graph = ATTACHED if inner.graph == ATTACHED else graph
+                    batch = batch or inner.batch
+            elif isinstance(option, Obj) and len(wraps) < 4:
+                wraps.append(option)
+    if where == UNSURE and graph == UNSURE and batch is None:
+        return UNKNOWN
+    return Unknown(where, graph, batch)
+
+
+def call_function(run: Run, function: Function, args: Arguments, place: Place, frame: Frame) -> Value:
+    """Follow a call into a project function."""
+    node = function.node
+    if isinstance(node, cst.Lambda):
+        return _call_lambda(run, function, args, place, frame)
+    if function.self_value is not None and "static" not in function.flags:
+        args = args.prepend(function.self_value)
+    too_deep = frame.ctx.depth > 160 or len(run.active) > MAX_DEPTH
+    if too_deep or run.work > MAX_WORK or run.active.count(id(node)) >= MAX_RECURSION:
+        return derived(args.all())
+    run.called.add(id(node))
+    if run.scope(node).has_yield and "contextmanager" not in function.flags:
+        return _generator(function, args)
+    ctx = frame.ctx.child("frame", _call_key(function, place), place)
+    return _run_function(run, function, args, ctx, place, frame)
+
+
+def _call_key(function: Function, place: Place) -> object:
+    """What tells calls apart in the context tree; a closure's scope does not, it is new in every pass of a loop."""
+    receiver = function.self_value.key() if function.self_value is not None else 0
+    return (id(place.node), id(function.node), receiver)
+
+
+def _generator(function: Function, args: Arguments) -> Items:
+    source = Tuple((function, *args.positional))
+    return Items(UNKNOWN, "generator", _Pending(function, args, source))
+
+
+class _Pending(Obj):
+    """A generator that has not run: its function and arguments."""
+
+    __slots__ = ("args", "function", "source")
+
+    def __init__(self, function: Function, args: Arguments, source: Value) -> None:
+        super().__init__(None)
+        self.function = function
+        self.args = args
+        self.source = source
+
+    def key(self) -> object:
+        return ("gen", self.function.key(), self.args.key())
+
+
+def run_generator(run: Run, value: Items, place: Place, frame: Frame) -> Value:
+    """Run a generator's body in the loop that consumes it; what it yields."""
+    pending = value.source
+    assert isinstance(pending, _Pending)
+    function, node = pending.function, pending.function.node
+    if run.work > MAX_WORK or run.active.count(id(node)) >= MAX_RECURSION:
+        return UNKNOWN
+    ctx = frame.ctx.child("frame", _call_key(function, place), place)
+    ctx.function = function
+    inner = _new_frame(run, function, pending.args, ctx)
+    if inner is None:
+        return UNKNOWN
+    _execute(run, inner, function)
+    return join_all(inner.yielded)
+
+
+def _run_function(run: Run, function: Function, args: Arguments, ctx: Ctx, place: Place, frame: Frame) -> Value:
+    memo = (id(ctx), id(function.scope), args.key(), run.grad_off)
+    found = run.memo.get(memo)
+    if found is not None:
+        return found[0]
+    ctx.function = function
+    body_ctx = ctx
+    for number, mode in enumerate(function.modes):
+        body_ctx = body_ctx.child("mode", ("decorator", number, mode.key()), place)
+        body_ctx.mode = mode
+    inner = _new_frame(run, function, args, body_ctx)
+    if inner is None:
+        return derived(args.all())
+    if "contextmanager" in function.flags:
+        return _manage(run, inner, function, place, ctx)
+    result = _execute(run, inner, function)
+    # What the key names by id is kept, so that the ids stay theirs.
+    run.memo[memo] = (result, (args, function.scope))
+    return result
+
+
+def _manage(run: Run, inner: Frame, function: Function, place: Place, ctx: Ctx) -> Value:
+    """A function under `@contextmanager`: the modes in force where it yields."""
+    _execute(run, inner, function)
+    managed = run.make(Other, place, ctx, "managed")
+    managed.attrs.clear()
+    for number, at in enumerate(inner.yield_modes):
+        for level, up in enumerate(at.up()):
+            if up is inner.root:
+                break
+            if up.kind == "mode" and up.mode is not None:
+                managed.attrs[f"mode{number}.{level}"] = up.mode
+    managed.attrs["entered"] = join_all(inner.yielded)
+    return managed
+
+
+def _execute(run: Run, inner: Frame, function: Function) -> Value:
+    from ptlint.facts import statements
+
+    node = function.node
+    assert isinstance(node, cst.FunctionDef)
+    run.active.append(id(node))
+    try:
+        statements.execute_suite(run, node.body, inner)
+    finally:
+        run.active.pop()
+    if not inner.dead:
+        inner.returned.append(NONE)
+    return join_all(inner.returned)
+
+
+def _new_frame(run: Run, function: Function, args: Arguments, ctx: Ctx) -> Frame | None:
+    home: Home = function.home
+    tree = function.tree
+    if tree is None:
+        return None
+    outer = function.scope if isinstance(function.scope, Frame) else None
+    inner = Frame(home, tree, ctx, run.scope(function.node), outer)
+    inner.function = function
+    inner.globals_declared = set(inner.scope.global_names)
+    bind_parameters(run, function, args, inner)
+    return inner
+
+
+def bind_parameters(run: Run, function: Function, args: Arguments, inner: Frame) -> None:
+    """Bind a call's arguments to the parameters of a function."""
+    from ptlint.facts.infer import by_use
+
+    params = function.node.params
+    names = [param.name.value for param in (*params.posonly_params, *params.params)]
+    only = [param.name.value for param in params.kwonly_params]
+    values: dict[str, Value] = dict(zip(names, args.positional, strict=False))
+    surplus = args.positional[len(names) :]
+    keywords = dict(args.keywords)
+    for name in (*names, *only):
+        if name in keywords:
+            values[name] = keywords.pop(name)
+    for name in (*names, *only):
+        if name not in values:
+            default = function.defaults.get(name)
+            if args.open:
+                values[name] = run.soften(default) if default is not None else UNKNOWN
+            elif default is not None:
+                values[name] = default
+            else:
+                values[name] = UNKNOWN
+    if isinstance(params.star_arg, cst.Param):
+        from ptlint.facts.values import Sequence
+
+        place = inner.place(params.star_arg)
+        rest = run.make(Sequence, place, inner.ctx)
+        rest.items = None if args.open and not surplus else list(surplus)
+        rest.item = UNKNOWN if args.open else None
+        values[params.star_arg.name.value] = rest if args.open or not surplus else Tuple(tuple(surplus))
+    if params.star_kwarg is not None:
+        place = inner.place(params.star_kwarg)
+        mapping = run.make(Mapping, place, inner.ctx)
+        mapping.entries = dict(keywords)
+        mapping.rest = UNKNOWN if args.open else None
+        values[params.star_kwarg.name.value] = mapping
+    for name, value in values.items():
+        param_node = function.node
+        inner.locals[name] = by_use(run, value, name, inner, inner.place(_param(function, name) or param_node))
+        inner.bound[name] = inner.root
+
+
+def _param(function: Function, name: str) -> cst.Param | None:
+    params = function.node.params
+    for param in (*params.posonly_params, *params.params, *params.kwonly_params):
+        if param.name.value == name:
+            return param
+    return None
+
+
+def _call_lambda(run: Run, function: Function, args: Arguments, place: Place, frame: Frame) -> Value:
+    node = function.node
+    assert isinstance(node, cst.Lambda)
+    if run.active.count(id(node)) >= MAX_RECURSION or run.work > MAX_WORK:
+        return derived(args.all())
+    ctx = frame.ctx.child("frame", (id(place.node), id(node)), place)
+    ctx.function = function
+    inner = _new_frame(run, function, args, ctx)
+    if inner is None:
+        return UNKNOWN
+    run.active.append(id(node))
+    try:
+        return run.evaluate(node.body, inner)
+    finally:
+        run.active.pop()
+
+
+def call_module(
+    run: Run, module: Module, args: Arguments, place: Place, frame: Frame, method: str = ""
+) -> Value:
+    """`model(x)`: the forward of the project's class is followed; a library's gives a tensor."""
+    outer = not any(up.function is not None and _is_forward(up.function) for up in frame.ctx.up() if up.kind == "frame")
+    event = Forward(place, frame.ctx, module, list(args.all()), outer=outer, method=method)
+    run.emit(event)
+    result = _forward(run, module, args, place, frame)
+    event.result = result
+    return result
+
+
+def _is_forward(function: Function) -> bool:
+    return isinstance(function.self_value, Module) and (
+        isinstance(function.node, cst.FunctionDef) and function.node.name.value == "forward"
+    )
+
+
+def _forward(run: Run, module: Module, args: Arguments, place: Place, frame: Frame) -> Value:
+    core = module.core
+    if isinstance(core.cls, ProjectClass):
+        method = core.cls.find("forward") or core.cls.find("__call__")
+        if isinstance(method, Function):
+            result = call_function(run, method.bind(core), args, place, frame)
+            return _settle(run, core, module, result, args, frame)
+    for child in core.children:
+        for option in options(child):
+            if isinstance(option, Module):
+                call_child(run, option, args, place, frame)
+    return output_of(run, core, module, args, frame)
+
+
+def call_child(run: Run, module: Module, args: Arguments, place: Place, frame: Frame) -> None:
+    """Run a container's child, for what its own forward does."""
+    if isinstance(module.core.cls, ProjectClass) or module.core.children:
+        _forward(run, module, args, place, frame)
+
+
+def _settle(run: Run, core: Module, module: Module, result: Value, args: Arguments, frame: Frame) -> Value:
+    """What a followed forward returns, with what is known of the module where the result is not."""
+    settled: list[Value] = []
+    for option in options(result):
+        if isinstance(option, Unknown) and not option.wraps:
+            output = output_of(run, core, module, args, frame)
+            assert isinstance(output, Tensor)
+            settled.append(Unknown(output.where, output.graph, option.batch))
+        else:
+            settled.append(option)
+    return join_all(settled)
+
+
+def output_of(run: Run, core: Module, module: Module, args: Arguments, frame: Frame) -> Tensor:
+    """The tensor that a library module returns."""
+    where = module.where if module.where == DEVICE else core.where
+    attached = False
+    for value in args.all():
+        for option in options(value):
+            if isinstance(option, (Tensor, Unknown)):
+                if option.where == DEVICE:
+                    where = DEVICE
+                attached = attached or option.graph == ATTACHED
+    if where != DEVICE and not any(isinstance(o, Tensor) for value in args.all() for o in options(value)):
+        where = UNSURE
+    loss = isinstance(core.cls, Lib) and "loss" in torch_api.tags(core.cls.name)
+    graph = UNSURE
+    if not run.grad_enabled(frame.ctx):
+        graph = DETACHED
+    elif attached or (not loss and not run.is_frozen(core)):
+        graph = ATTACHED
+    return Tensor(where, graph, module=core)
+
+
+__all__ = ["Const", "call", "call_function", "call_module", "derived", "run_generator"]

@@ -1,0 +1,323 @@
+"""The trace of an abstract execution: calling contexts and what happened in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ptlint.facts.values import UNKNOWN, CallArgs, Function, Mode, Value
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from ptlint.outline.project import ProjectFile
+    from ptlint.source.text import SourceFile
+    from ptlint.syntax.tree import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A node in a file. `key` is the same for the same place, whatever path of calls led there."""
+
+    file: ProjectFile
+    tree: Tree
+    node: cst.CSTNode
+
+    @property
+    def path(self) -> Path:
+        return self.file.path
+
+    @property
+    def source(self) -> SourceFile:
+        assert self.file.source is not None  # a file that was executed has a text
+        return self.file.source
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return (str(self.file.path), id(self.node))
+
+    @property
+    def row(self) -> int:
+        return self.source.position(self.tree.span(self.node)[0]).row
+
+    @property
+    def start(self) -> int:
+        return self.tree.span(self.node)[0]
+
+    @property
+    def code(self) -> str:
+        return self.tree.code(self.node)
+
+    def at(self, node: cst.CSTNode) -> Place:
+        """Another node of the same tree."""
+        return Place(self.file, self.tree, node)
+
+
+class Ctx:
+    """A node of the calling-context tree: where in the dynamic nesting something happens.
+
+    `kind` is one of
+      module  a file's top level is running (`home`)
+      frame   a project function is running (`function`; `place` is the call, None when nothing calls it)
+      loop    an iteration of a loop (`place`; `items` is what it goes over)
+      guard   a branch (`rarity`: rare, maybe, except, off-path; `place` is the `if`, `test` its value)
+      mode    inside a context manager (`mode`)
+    The same path always gives the same node, so that going over a loop body again updates instead of repeating.
+    """
+
+    __slots__ = (
+        "_children", "backward", "depth", "events", "forward", "function", "has_inner_training", "home", "items", "kind",
+        "mode", "once", "parent", "place", "pump", "rarity", "role", "step", "test", "waits",
+    )  # fmt: skip
+
+    def __init__(self, kind: str, parent: Ctx | None, place: Place | None = None) -> None:
+        self.kind = kind
+        self.parent = parent
+        self.place = place
+        self.depth: int = parent.depth + 1 if parent is not None else 0
+        self.function: Function | None = None
+        self.home: Any = None
+        self.items: Value = UNKNOWN
+        self.mode: Mode | None = None
+        self.rarity = ""
+        self.test: Value | None = None
+        self.pump = False  # the loop of a generator, driven by the loop that consumes it
+        self.once = False  # the body ends in an unconditional break
+        self.waits = False
+        self.role = ""
+        self.forward = self.backward = self.step = False
+        self.has_inner_training = False
+        self.events = 0
+        self._children: dict[object, Ctx] = {}
+
+    def child(self, kind: str, key: object, place: Place | None = None) -> Ctx:
+        found = self._children.get((kind, key))
+        if found is None:
+            found = self._children[(kind, key)] = Ctx(kind, self, place)
+        return found
+
+    def up(self) -> Iterator[Ctx]:
+        """This context and all around it, innermost first."""
+        ctx: Ctx | None = self
+        while ctx is not None:
+            yield ctx
+            ctx = ctx.parent
+
+    def loops(self) -> Iterator[Ctx]:
+        """The loops around, innermost first, without generators' own loops."""
+        for ctx in self.up():
+            if ctx.kind == "loop" and not ctx.pump:
+                yield ctx
+
+    def inside(self, other: Ctx) -> bool:
+        return any(ctx is other for ctx in self.up())
+
+    def frame(self) -> Ctx:
+        """The innermost frame or module context."""
+        for ctx in self.up():
+            if ctx.kind in ("frame", "module"):
+                return ctx
+        raise AssertionError("every context stands in a module")
+
+    def modes(self) -> Iterator[Mode]:
+        """The context managers in force, innermost first."""
+        for ctx in self.up():
+            if ctx.kind == "mode" and ctx.mode is not None:
+                yield ctx.mode
+
+
+@dataclass(eq=False, slots=True)
+class Event:
+    """Something that happened. `order` grows with execution; `grad`: gradients were being tracked."""
+
+    place: Place
+    ctx: Ctx
+    order: int = field(default=0, kw_only=True)
+    grad: bool = field(default=True, kw_only=True)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+@dataclass(eq=False, slots=True)
+class Call(Event):
+    """A call of a library function or class, by canonical name, or of a method of an unknown value (".name")."""
+
+    name: str
+    args: CallArgs
+    result: Value = UNKNOWN
+    receiver: Value | None = None
+
+    __hash__ = Event.__hash__
+
+
+@dataclass(eq=False, slots=True)
+class Forward(Event):
+    """A module was called (or one of its methods that uses it: `method`). Only the outermost call is `outer`."""
+
+    module: Value
+    args: list[Value]
+    result: Value = UNKNOWN
+    outer: bool = True
+    method: str = ""
+
+    __hash__ = Event.__hash__
+
+
+@dataclass(eq=False, slots=True)
+class Backward(Event):
+    """`.backward()` (or autograd.backward) on `value`; `scaled` when a GradScaler scaled it."""
+
+    value: Value
+    scaled: bool = False
+    args: CallArgs = field(default_factory=CallArgs)
+
+    __hash__ = Event.__hash__
+
+
+@dataclass(eq=False, slots=True)
+class Step(Event):
+    """An optimizer took a step: `optimizer`, and the scaler when it went through one.
+
+    `by_hand`: parameters were updated in place instead.
+    """
+
+    optimizer: Value
+    scaler: Value | None = None
+    by_hand: bool = False
+
+    __hash__ = Event.__hash__
+
+
+@dataclass(eq=False, slots=True)
+class ScalerCall(Event):
+    """scale, unscale_, step, update of a GradScaler."""
+
+    scaler: Value
+    method: str
+    args: list[Value]
+
+    __hash__ = Event.__hash__
+
+
+@dataclass(eq=False, slots=True)
+class Read(Event):
+    """The host read a tensor: `how` is item, tolist, cpu, numpy, float, int, bool, print, format, argument, sink..."""
+
+    value: Value
+    how: str
+    decides: bool = False  # the value decides how the loop goes on
+
+    __hash__ = Event.__hash__
+
+
+@dataclass(eq=False, slots=True)
+class Move(Event):
+    """A tensor (or batch) was moved: `.to`, `.cuda`, `.type`. `target` is a Device, or Unknown."""
+
+    value: Value
+    target: Value
+    args: CallArgs
+    how: str = "to"
+    result: Value = UNKNOWN
+
+    __hash__ = Event.__hash__
+
+
+@dataclass(eq=False, slots=True)
+class Placed(Event):
+    """A module was moved to a device (`.to`, `.cuda`): `module`, `target`."""
+
+    module: Value
+    target: Value
+
+    __hash__ = Event.__hash__
+
+
+@dataclass(eq=False, slots=True)
+class Construct(Event):
+    """An object with identity was made: a loader, optimizer, scaler, module, dataset."""
+
+    value: Value
+
+    __hash__ = Event.__hash__
+
+
+@dataclass(eq=False, slots=True)
+class Iterate(Event):
+    """A loop (or `iter`, `next`) began to go over `value`; `loop` is the loop's context, None for `next(iter(x))`."""
+
+    value: Value
+    loop: Ctx | None
+
+    __hash__ = Event.__hash__
+
+
+@dataclass(eq=False, slots=True)
+class Store(Event):
+    """`value` was kept in something that outlives the iteration.
+
+    `how`: add (augmented assignment), append, key, attribute. `target`: the name or object stored to, as source text;
+    `bound_at`: the depth of the loop nest at which the target was made (the number of loops around it).
+    """
+
+    value: Value
+    how: str
+    target: str
+    holder: Value
+    outer: Ctx | None = None
+
+    __hash__ = Event.__hash__
+
+
+@dataclass(eq=False, slots=True)
+class Assign(Event):
+    """An attribute or item of a library object was set (`torch.backends.cudnn.deterministic`, `os.environ[...]`)."""
+
+    target: str
+    value: Value
+
+    __hash__ = Event.__hash__
+
+
+@dataclass(eq=False, slots=True)
+class Enter(Event):
+    """A `with` (or decorator) put a mode in force."""
+
+    mode: Mode
+    body: Ctx
+
+    __hash__ = Event.__hash__
+
+
+@dataclass(eq=False, slots=True)
+class Test(Event):
+    """An `if`, `while`, `assert`, `and`, `or`, `not` looked at a value."""
+
+    value: Value
+    how: str
+
+    __hash__ = Event.__hash__
+
+
+class Trace:
+    """All events of a program, in the order of execution, one for each place, context and kind."""
+
+    def __init__(self) -> None:
+        self._events: dict[tuple[type, int, int, str], Event] = {}
+        self._order = 0
+
+    def add(self, event: Event, detail: str = "") -> None:
+        key = (type(event), id(event.place.node), id(event.ctx), detail)
+        self._events.pop(key, None)
+        self._order += 1
+        event.order = self._order
+        self._events[key] = event
+
+    def __iter__(self) -> Iterator[Event]:
+        return iter(self._events.values())
+
+    def __len__(self) -> int:
+        return len(self._events)

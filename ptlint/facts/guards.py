@@ -1,0 +1,164 @@
+"""Tests: which arm runs, how often, and what a test says of the names in it."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ptlint.facts.scopes import leaves_loop
+from ptlint.facts.values import (
+    Array,
+    Const,
+    Device,
+    FileRef,
+    Function,
+    Items,
+    Join,
+    Lib,
+    Mapping,
+    Num,
+    Obj,
+    Partial,
+    ProjectClass,
+    Sequence,
+    Tuple,
+    Value,
+    join_all,
+    options,
+)
+
+NEVER, RARE, MAYBE, ALWAYS, OFF_PATH, EXCEPT = "never", "rare", "maybe", "always", "off-path", "except"
+
+OFTEN_PERIOD = 8
+"""A guard that holds in at least one iteration of this many is still hot (CATALOGUE.md, Hot)."""
+
+
+def arms(test: Value) -> tuple[str, str]:
+    """How often the `if` arm and the `else` arm run."""
+    results = {_arms(option) for option in options(test)}
+    if len(results) == 1:
+        return results.pop()
+    if all(no == NEVER for _, no in results):
+        return ALWAYS, NEVER
+    if all(yes == NEVER for yes, _ in results):
+        return NEVER, ALWAYS
+    if all(yes in (RARE, NEVER) for yes, _ in results):
+        return RARE, ALWAYS
+    if all(no in (OFF_PATH, NEVER) for _, no in results):
+        return ALWAYS, OFF_PATH
+    return MAYBE, MAYBE
+
+
+def _arms(value: Value) -> tuple[str, str]:
+    if isinstance(value, Const):
+        if value.value:
+            return (ALWAYS, OFF_PATH) if value.soft else (ALWAYS, NEVER)
+        return (RARE, ALWAYS) if value.soft else (NEVER, ALWAYS)
+    if isinstance(value, Num):
+        if value.rare:
+            return RARE, ALWAYS
+        if value.often:
+            return ALWAYS, RARE
+        if value.period is not None:  # the truth of `i % n` itself
+            return ALWAYS, MAYBE if 0 < value.period <= OFTEN_PERIOD else RARE
+        return MAYBE, MAYBE
+    known = truth(value)
+    if known is None:
+        return MAYBE, MAYBE
+    return (ALWAYS, NEVER) if known else (NEVER, ALWAYS)
+
+
+def truth(value: Value) -> bool | None:
+    """Whether a value is true, where that is known for good."""
+    if isinstance(value, Const):
+        return None if value.soft else bool(value.value)
+    if isinstance(value, Tuple):
+        return bool(value.items)
+    if isinstance(value, (Sequence, Mapping, Items)):
+        return None
+    if isinstance(value, Obj):
+        return None if value.open else True
+    if isinstance(value, (Function, ProjectClass, Lib, FileRef, Device, Partial)):
+        return True
+    return None
+
+
+def negate(value: Value) -> Value:
+    """`not value`."""
+    results = []
+    for option in options(value):
+        if isinstance(option, Const):
+            results.append(Const(not option.value, option.soft))
+        elif isinstance(option, Num):
+            rare = option.often or (option.period is not None and not 0 < option.period <= OFTEN_PERIOD)
+            results.append(Num("bool", rare=rare, often=option.rare, reads=option.reads))
+        else:
+            known = truth(option)
+            results.append(Num("bool") if known is None else Const(not known))
+    return join_all(results)
+
+
+def period_test(value: Num, *, equal: bool) -> Num:
+    """`i % n == k` or `!= k`."""
+    rare = not (value.period is not None and 0 < value.period <= OFTEN_PERIOD)
+    return Num("bool", rare=rare and equal, often=rare and not equal, reads=value.reads)
+
+
+def reads_of(value: Value) -> list[object]:
+    """The host reads that a value came from."""
+    return [read for option in options(value) if isinstance(option, (Num, Array)) for read in option.reads]
+
+
+def decide(run: object, test: Value) -> None:
+    """The test's outcome decides how the loop goes on: what was read for it had to be read."""
+    for read in reads_of(test):
+        read.decides = True  # type: ignore[attr-defined]
+
+
+def mark_deciding(run: object, test: Value, body: cst.BaseSuite, orelse: cst.If | cst.Else | None) -> None:
+    """Note reads whose value decides a break, continue, return or raise."""
+    if not reads_of(test):
+        return
+    if leaves_loop(body) or (isinstance(orelse, cst.Else) and leaves_loop(orelse.body)):
+        decide(run, test)
+
+
+def refine(names: dict[str, Value], test: cst.BaseExpression, holds: bool) -> None:
+    """Drop the alternatives of names that contradict a test's outcome."""
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        refine(names, test.expression, not holds)
+        return
+    if isinstance(test, cst.BooleanOperation):
+        if isinstance(test.operator, cst.And) == holds:
+            refine(names, test.left, holds)
+            refine(names, test.right, holds)
+        return
+    if isinstance(test, cst.Name):
+        _keep(names, test.value, lambda value: truth(value) is not (not holds))
+        return
+    if isinstance(test, cst.Comparison) and len(test.comparisons) == 1 and isinstance(test.left, cst.Name):
+        part = test.comparisons[0]
+        if isinstance(part.comparator, cst.Name) and part.comparator.value == "None":
+            if isinstance(part.operator, (cst.Is, cst.Equal)):
+                wants_none = holds
+            elif isinstance(part.operator, (cst.IsNot, cst.NotEqual)):
+                wants_none = not holds
+            else:
+                return
+            _keep(names, test.left.value, lambda value: _may_be_none(value) if wants_none else not _is_none(value))
+
+
+def _is_none(value: Value) -> bool:
+    return isinstance(value, Const) and value.value is None
+
+
+def _may_be_none(value: Value) -> bool:
+    return _is_none(value) or not (isinstance(value, Const) or truth(value) is True)
+
+
+def _keep(names: dict[str, Value], name: str, accept: object) -> None:
+    value = names.get(name)
+    if not isinstance(value, Join):
+        return
+    kept = [option for option in value.options if accept(option)]  # type: ignore[operator]
+    if kept and len(kept) < len(value.options):
+        names[name] = join_all(kept)

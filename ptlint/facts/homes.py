@@ -1,0 +1,109 @@
+"""Files of a program while it is executed: their globals, made when someone asks for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ptlint.facts.events import Ctx, Place
+from ptlint.facts.scopes import Scope, scope_of
+from ptlint.facts.values import Function, ProjectClass, Value
+from ptlint.syntax.tree import SyntaxUnreadable, Tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ptlint.outline.project import ProjectFile
+    from ptlint.outline.statements import Statement
+
+
+class Trees:
+    """The trees of statements, parsed when first asked for and shared by the programs of a run."""
+
+    def __init__(self) -> None:
+        self._trees: dict[tuple[Path, int], Tree | None] = {}
+        self._scopes: dict[int, tuple[cst.CSTNode, Scope]] = {}
+        self.lines = 0
+
+    def tree(self, file: ProjectFile, statement: Statement) -> Tree | None:
+        """The tree of a statement, or None where libcst cannot read it."""
+        key = (file.path, statement.index)
+        if key not in self._trees:
+            self.lines += statement.last_row - statement.first_row + 1
+            try:
+                assert file.source is not None
+                self._trees[key] = Tree.parse(file.source, statement)
+            except SyntaxUnreadable:
+                self._trees[key] = None
+        return self._trees[key]
+
+    def scope(self, node: cst.CSTNode) -> Scope:
+        """The scope of a node, worked out once."""
+        found = self._scopes.get(id(node))
+        if found is None:
+            found = self._scopes[id(node)] = (node, scope_of(node))
+        return found[1]
+
+
+class Home:
+    """One file of a program in execution."""
+
+    def __init__(self, file: ProjectFile, ctx: Ctx) -> None:
+        self.file = file
+        self.ctx = ctx
+        self.globals: dict[str, Value] = {}
+        self.done: set[int] = set()
+        self.imported = False
+        self.binders: dict[str, list[Statement]] = {}
+        self.stars: list[Statement] = []
+        for statement in file.outline.statements:
+            for name in statement.binds:
+                if name == "*":
+                    self.stars.append(statement)
+                else:
+                    self.binders.setdefault(name, []).append(statement)
+
+
+@dataclass(slots=True)
+class LoopState:
+    """Local states that leave a loop body early."""
+
+    breaks: list[dict[str, Value]] = field(default_factory=list)
+    continues: list[dict[str, Value]] = field(default_factory=list)
+
+
+class Frame:
+    """A running function (or file): local names, the context it runs in, and what it has returned so far."""
+
+    __slots__ = (
+        "bound", "cls", "ctx", "dead", "function", "globals_declared", "home", "locals", "loops", "outer", "returned",
+        "root", "scope", "tree", "yield_modes", "yielded",
+    )  # fmt: skip
+
+    def __init__(self, home: Home, tree: Tree, ctx: Ctx, scope: Scope, outer: Frame | None = None) -> None:
+        self.home = home
+        self.tree = tree
+        self.ctx = ctx
+        self.root = ctx
+        self.scope = scope
+        self.outer = outer
+        self.function: Function | None = None
+        self.cls: ProjectClass | None = None
+        self.locals: dict[str, Value] = {}
+        self.bound: dict[str, Ctx] = {}
+        self.globals_declared: set[str] = set()
+        self.dead = False
+        self.returned: list[Value] = []
+        self.yielded: list[Value] = []
+        self.yield_modes: list[Ctx] = []
+        self.loops: list[LoopState] = []
+
+    @property
+    def at_top(self) -> bool:
+        """Whether this frame runs a file's top level, where local names are the file's globals."""
+        return self.function is None and self.cls is None
+
+    def place(self, node: cst.CSTNode) -> Place:
+        return Place(self.home.file, self.tree, node)

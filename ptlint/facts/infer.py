@@ -1,0 +1,50 @@
+"""What the use of a name says of its value, where nothing else does."""
+
+from __future__ import annotations
+
+from ptlint.facts.events import Place
+from ptlint.facts.homes import Frame
+from ptlint.facts.run import Run
+from ptlint.facts.scopes import Use
+from ptlint.facts.values import ATTACHED, Module, Optimizer, Scaler, Tensor, Unknown, Value
+
+_MODULE_METHODS = frozenset(
+    "parameters named_parameters state_dict load_state_dict train eval modules named_modules children buffers".split()
+)
+
+
+def by_use(run: Run, value: Value, name: str, frame: Frame, place: Place) -> Value:
+    """`value`, or when it is unknown what the rest of the scope shows that it must be."""
+    if not isinstance(value, Unknown):
+        return value
+    use = frame.scope.uses.get(name)
+    if use is None:
+        return value
+    return shown_by(run, use, value, frame, place)
+
+
+def shown_by(run: Run, use: Use, value: Unknown, frame: Frame, place: Place) -> Value:
+    methods = use.methods
+    if "zero_grad" in methods and "step" in methods and "parameters" not in methods:
+        found = run.make(Optimizer, place, frame.ctx, tag="use")
+        found.opaque = True
+        return found
+    if "backward" in methods and "step" not in methods:
+        return Tensor(value.where, ATTACHED, batch=value.batch)
+    if ("unscale_" in methods or "scale" in methods) and "update" in methods:
+        return run.make(Scaler, place, frame.ctx, tag="use")
+    if methods & _MODULE_METHODS and _module_like(use):
+        module = run.make(Module, place, frame.ctx, None, tag="use")
+        module.open = True
+        return module
+    return value
+
+
+def _module_like(use: Use) -> bool:
+    """Two signs of a module, or one and a call: trainers and agents have `train` and `eval` methods too."""
+    methods = use.methods
+    if methods & {"parameters", "named_parameters"}:
+        return True
+    if {"train", "eval"} <= methods:
+        return True
+    return use.called and bool(methods & {"train", "eval", "state_dict", "load_state_dict"})

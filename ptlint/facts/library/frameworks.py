@@ -1,0 +1,112 @@
+"""Libraries around PyTorch: progress bars, loggers, Accelerate, Lightning, sklearn."""
+
+from __future__ import annotations
+
+from ptlint.facts.arguments import Arguments
+from ptlint.facts.calls import derived
+from ptlint.facts.events import Call, Place
+from ptlint.facts.expressions import read
+from ptlint.facts.homes import Frame
+from ptlint.facts.library.builtins import argument_node, read_all
+from ptlint.facts.library.options import parser_method
+from ptlint.facts.library.registry import models
+from ptlint.facts.run import Run
+from ptlint.facts.values import (
+    NONE,
+    UNKNOWN,
+    Const,
+    Device,
+    Instance,
+    Mode,
+    Module,
+    Num,
+    Other,
+    Sequence,
+    Tuple,
+    Value,
+    options,
+)
+
+
+def read_keywords(run: Run, args: Arguments, place: Place, frame: Frame, how: str = "argument") -> None:
+    for key, value in args.keywords.items():
+        node = args.keyword_nodes.get(key)
+        read(run, value, node.value if node is not None else place.node, how, frame)
+
+
+@models("torch.utils.tensorboard.SummaryWriter", "tensorboardX.SummaryWriter", "torch.utils.tensorboard.writer.SummaryWriter")
+def _writer(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
+    return run.make(Other, place, frame.ctx, "writer")
+
+
+@models("accelerate.Accelerator")
+def _accelerator(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
+    made = run.make(Other, place, frame.ctx, "accelerator")
+    made.attrs["device"] = Device("cuda", True)
+    return made
+
+
+@models("torch.cuda.Event", "torch.Event")
+def _event(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
+    return run.make(Other, place, frame.ctx, "event")
+
+
+@models("time.time", "time.perf_counter", "time.monotonic", "time.process_time", "timeit.default_timer", "time.time_ns",
+        "time.perf_counter_ns", "datetime.datetime.now")  # fmt: skip
+def _clock(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
+    return Num("float")
+
+
+@models("torchvision.utils.save_image", "torchvision.utils.make_grid")
+def _sink(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
+    return derived(args.all()) if name.endswith("make_grid") else NONE
+
+
+def other_method(run: Run, receiver: Other, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
+    """Methods of library objects with a kind."""
+    if receiver.kind == "parser":
+        return parser_method(run, receiver, name, args, place, frame)
+    run.emit(Call(place, frame.ctx, f"{receiver.kind}.{name}", args.bind(()), UNKNOWN, receiver), name)
+    if receiver.kind == "writer" and name in ("add_scalar", "add_scalars"):
+        for index, value in enumerate(args.positional[1:2], 1):
+            read(run, value, argument_node(args, index, place), "argument", frame)
+        read_keywords(run, args, place, frame)
+    elif receiver.kind == "progress" and name.startswith("set_"):
+        read_all(run, args, place, frame, "argument")
+        read_keywords(run, args, place, frame)
+    elif receiver.kind == "accelerator":
+        return _accelerator_method(run, name, args, place, frame)
+    elif receiver.kind == "event" and name == "elapsed_time":
+        return Num("float")
+    return UNKNOWN
+
+
+def _accelerator_method(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
+    if name == "prepare":
+        for value in args.positional:
+            for option in options(value):
+                if isinstance(option, Module):
+                    option.core.where = "device"
+        return args.positional[0] if len(args.positional) == 1 else Tuple(tuple(args.positional))
+    if name == "backward":
+        from ptlint.facts.events import Backward
+
+        run.emit(Backward(place, frame.ctx, args.first(), scaled=True))
+        return NONE
+    if name in ("autocast",):
+        return Mode("autocast", Const(True), None, "cuda", "accelerate", place)
+    if name in ("accumulate", "no_sync", "main_process_first", "local_main_process_first"):
+        return Mode("other", name=name, place=place)
+    if name == "unwrap_model":
+        return args.first()
+    return Num("bool") if name.startswith("is_") else derived(args.all())
+
+
+def instance_method(run: Run, receiver: Instance, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
+    """A method that an instance inherits from a library class."""
+    base = receiver.lib_base
+    run.emit(Call(place, frame.ctx, f"{base}.{name}", args.bind(()), UNKNOWN, receiver), name)
+    return derived(args.all())
+
+
+__all__ = ["Sequence", "instance_method", "other_method", "read_keywords"]

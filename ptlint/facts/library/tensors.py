@@ -1,0 +1,300 @@
+"""Tensor functions and methods, from the API table."""
+
+from __future__ import annotations
+
+from ptlint.facts import torch_api
+from ptlint.facts.arguments import Arguments
+from ptlint.facts.calls import call_module, derived
+from ptlint.facts.events import Backward, Call, Forward, Move, Place, Read, ScalerCall, Step
+from ptlint.facts.expressions import tensor_of
+from ptlint.facts.homes import Frame
+from ptlint.facts.library.devices import device_of
+from ptlint.facts.run import Run
+from ptlint.facts.torch_api import Api
+from ptlint.facts.values import (
+    ATTACHED,
+    DETACHED,
+    DEVICE,
+    HOST,
+    NONE,
+    UNKNOWN,
+    UNSURE,
+    Array,
+    Const,
+    Device,
+    Items,
+    Lib,
+    Module,
+    Num,
+    Sequence,
+    Tensor,
+    Tuple,
+    Unknown,
+    Value,
+    join_all,
+    options,
+)
+
+READS = frozenset({"item", "tolist", "cpu", "numpy"})
+TO_PARAMS = ("device", "dtype", "non_blocking", "copy")
+BACKWARD_PARAMS = ("gradient", "retain_graph", "create_graph", "inputs")
+CUDA_PARAMS = ("device", "non_blocking")
+
+
+def result(
+    run: Run, api: Api, values: list[Value], args: Arguments, place: Place, frame: Frame, receiver: Value | None = None
+) -> Value:
+    """What a function or method of the table returns for these arguments."""
+    if api.inplace and receiver is not None and api.returns in ("self", "tensor"):
+        return receiver
+    if api.makes:
+        return made(run, api, args, place, frame)
+    kinds = [_is_tensor(value) for value in values]
+    returns = api.result(kinds, set(args.keywords)) if api.overloads else api.returns
+    inputs = [*([receiver] if receiver is not None else []), *args.all()]
+    if returns in ("tensor", "self"):
+        if returns == "self" and receiver is not None:
+            return receiver
+        return _with_flags(tensor_of(run, _flat(inputs), frame), api, args)
+    if returns in ("tensors", "list"):
+        item = _with_flags(tensor_of(run, _flat(inputs), frame), api, args)
+        return Items(item, "tensors")
+    if returns in ("number", "bool"):
+        if api.syncs == "always":
+            return Num("any", reads=_sync(run, inputs, api.qualname, place, frame))
+        return Num("bool" if returns == "bool" else "any")
+    if returns == "ndarray":
+        return Array()
+    if returns == "none":
+        return NONE
+    if returns == "size":
+        return Num("any")
+    if returns == "module":
+        module = run.make(Module, place, frame.ctx, Lib(api.qualname))
+        return module
+    if returns == "other":
+        return UNKNOWN
+    return derived(inputs)
+
+
+def _flat(values: list[Value]) -> list[Value]:
+    """Tensors in lists and tuples count as inputs too (`torch.cat([a, b])`)."""
+    found: list[Value] = []
+    for value in values:
+        for option in options(value):
+            if isinstance(option, Tuple):
+                found.extend(option.items)
+            elif isinstance(option, Sequence):
+                found.append(option.element())
+            elif isinstance(option, Items):
+                found.append(option.item)
+            else:
+                found.append(option)
+    return found
+
+
+def _is_tensor(value: Value) -> bool | None:
+    if isinstance(value, Tensor):
+        return True
+    return None if isinstance(value, Unknown) else False
+
+
+def _with_flags(tensor: Tensor, api: Api, args: Arguments) -> Tensor:
+    graph = DETACHED if api.detached else tensor.graph
+    where = HOST if api.moves == "host" else tensor.where
+    dtype = _dtype_name(args.get("dtype", None, NONE)) or (api.dtype if api.dtype not in ("same", None) else None)
+    return Tensor(where, graph, dtype or (tensor.dtype if api.dtype == "same" else None), tensor.batch, module=tensor.module)
+
+
+def _dtype_name(value: Value) -> str | None:
+    return value.name.rpartition(".")[2] if isinstance(value, Lib) and value.name.startswith("torch.") else None
+
+
+def made(run: Run, api: Api, args: Arguments, place: Place, frame: Frame) -> Value:
+    """A fresh tensor: on the `device=` argument, the device in force, else on the host."""
+    where = HOST
+    if args.has("device"):
+        device = device_of(args.keywords["device"])
+        where = device.where if device is not None else UNSURE
+    else:
+        for mode in frame.ctx.modes():
+            if mode.kind == "device":
+                where = DEVICE if mode.device == "cuda" else UNSURE
+                break
+    if api.qualname.startswith("torch.cuda."):
+        where = DEVICE
+    if api.of_data:
+        inputs = _flat(list(args.all()))
+        for value in inputs:
+            for option in options(value):
+                if isinstance(option, (Tensor, Unknown)) and option.where == DEVICE and not args.has("device"):
+                    where = DEVICE if isinstance(option, Tensor) and api.qualname == "torch.as_tensor" else where
+    wants = args.get("requires_grad", None, NONE)
+    graph = ATTACHED if isinstance(wants, Const) and wants.value else DETACHED
+    dtype = _dtype_name(args.get("dtype", None, NONE)) or api.dtype
+    return Tensor(where, graph, dtype, fresh=not api.of_data, made=place)
+
+
+def _sync(run: Run, inputs: list[Value], how: str, place: Place, frame: Frame) -> frozenset[object]:  # type: ignore[type-arg]
+    found: frozenset[object] = frozenset()
+    for value in inputs:
+        for option in options(value):
+            if isinstance(option, Tensor) and option.where == DEVICE:
+                event = Read(place, frame.ctx, option, how.rpartition(".")[2])
+                run.emit(event)
+                found |= {event}
+    return found
+
+
+def read_to_host(run: Run, value: Value, how: str, place: Place, frame: Frame) -> frozenset[object]:
+    """`.item()` and its like on what is known to be on the device."""
+    if getattr(value, "where", UNSURE) != DEVICE:
+        return frozenset()
+    event = Read(place, frame.ctx, value, how)
+    run.emit(event)
+    return frozenset({event})
+
+
+def method(run: Run, receiver: Tensor, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
+    """A method of a tensor."""
+    if name in READS:
+        return _read(run, receiver, name, place, frame)
+    if name == "to":
+        return to(run, receiver, args, place, frame)
+    if name in ("cuda", "xpu"):
+        return move(run, receiver, Device("cuda"), args.bind(CUDA_PARAMS), "cuda", place, frame)
+    if name == "type":
+        return cast(run, receiver, args, place, frame)
+    if name == "backward":
+        scaled = receiver.dtype == "scaled"
+        run.emit(Backward(place, frame.ctx, receiver, scaled, args.bind(BACKWARD_PARAMS)))
+        return NONE
+    if name in ("detach", "detach_"):
+        return Tensor(receiver.where, DETACHED, receiver.dtype, receiver.batch, module=receiver.module)
+    if name == "requires_grad_":
+        wants = args.get("requires_grad", 0, Const(True))
+        graph = DETACHED if isinstance(wants, Const) and not wants.value else ATTACHED
+        return Tensor(receiver.where, graph, receiver.dtype, receiver.batch)
+    if name in ("size", "dim", "numel", "nelement", "stride", "ndimension", "element_size", "data_ptr"):
+        return Num("any")
+    if name == "pin_memory":
+        run.emit(Call(place, frame.ctx, "torch.Tensor.pin_memory", args.bind(("device",)), receiver, receiver))
+        return Tensor(HOST, receiver.graph, receiver.dtype, receiver.batch)
+    if name in ("new_zeros", "new_ones", "new_full", "new_empty", "new_tensor", "new"):
+        return Tensor(receiver.where, DETACHED, receiver.dtype, fresh=name != "new_tensor", made=place)
+    api = torch_api.method("tensor", name)
+    if api is None:
+        return derived([receiver, *args.all()])
+    if api.syncs == "always" and api.qualname.rpartition(".")[2] in ("equal", "allclose", "is_nonzero"):
+        return Num("bool", reads=_sync(run, [receiver], name, place, frame))  # type: ignore[arg-type]
+    if api.qualname != "torch.Tensor.backward":
+        run.emit(Call(place, frame.ctx, api.qualname, args.bind([p.name for p in api.params]), UNKNOWN, receiver), name)
+    return result(run, api, args.positional, args, place, frame, receiver)
+
+
+def _read(run: Run, receiver: Tensor, name: str, place: Place, frame: Frame) -> Value:
+    reads = read_to_host(run, receiver, name, place, frame)
+    if name == "cpu":
+        return Tensor(HOST, receiver.graph, receiver.dtype, receiver.batch, module=receiver.module)
+    if name == "numpy":
+        return Array(reads=reads)  # type: ignore[arg-type]
+    if name == "tolist":
+        return Items(Num("any", reads=reads), "list")  # type: ignore[arg-type]
+    return Num("any", reads=reads)  # type: ignore[arg-type]
+
+
+def to(run: Run, receiver: Tensor | Unknown, args: Arguments, place: Place, frame: Frame) -> Value:
+    """`t.to(...)`: a device, a dtype, another tensor, or both."""
+    bound = args.bind(TO_PARAMS)
+    first = args.get("device", 0, args.get("other", None, NONE))
+    results: list[Value] = []
+    for option in options(first):
+        if isinstance(option, (Tensor,)):
+            target = Device("cuda" if option.where == DEVICE else "cpu" if option.where == HOST else "unknown", True)
+            results.append(move(run, receiver, target, bound, "to", place, frame))
+            continue
+        device = device_of(option)
+        if device is not None:
+            results.append(move(run, receiver, device, bound, "to", place, frame))
+        elif isinstance(option, Unknown):
+            results.append(move(run, receiver, option, bound, "to", place, frame))
+        elif isinstance(option, Lib) and _dtype_name(option) is not None:
+            results.append(_cast_to(receiver, _dtype_name(option)))
+        elif isinstance(receiver, Tensor):
+            results.append(_cast_to(receiver, _dtype_name(args.get("dtype", None, NONE))))
+        else:
+            results.append(receiver)
+    return join_all(results)
+
+
+def _cast_to(receiver: Tensor | Unknown, dtype: str | None) -> Value:
+    if isinstance(receiver, Unknown):
+        return Tensor(receiver.where, receiver.graph, dtype, receiver.batch) if dtype else receiver
+    return Tensor(receiver.where, receiver.graph, dtype or receiver.dtype, receiver.batch, receiver.fresh, receiver.module)
+
+
+def cast(run: Run, receiver: Tensor | Unknown, args: Arguments, place: Place, frame: Frame) -> Value:
+    """`t.type(torch.cuda.FloatTensor)` moves; `t.type(torch.float32)` casts."""
+    results: list[Value] = []
+    target = args.get("dtype", 0, NONE)
+    bound = args.bind(("dtype", "non_blocking"))
+    for option in options(target):
+        name = option.name if isinstance(option, Lib) else option.value if isinstance(option, Const) else ""
+        if isinstance(name, str) and name.startswith("torch.cuda.") and name.endswith("Tensor"):
+            results.append(move(run, receiver, Device("cuda", True), bound, "type", place, frame))
+        else:
+            results.append(_cast_to(receiver, _dtype_name(option)))
+    return join_all(results)
+
+
+def move(
+    run: Run, receiver: Tensor | Unknown, target: Value, bound: object, how: str, place: Place, frame: Frame
+) -> Value:
+    """A copy to another device."""
+    where = target.where if isinstance(target, Device) else UNSURE
+    dtype = receiver.dtype if isinstance(receiver, Tensor) else None
+    module = receiver.module if isinstance(receiver, Tensor) else None
+    if where == HOST and receiver.where == DEVICE:
+        read_to_host(run, receiver, "to", place, frame)
+    made_tensor = Tensor(where, receiver.graph, dtype, receiver.batch, False, module, receiver.batch is not None)
+    event = Move(place, frame.ctx, receiver, target, bound, how, made_tensor)  # type: ignore[arg-type]
+    run.emit(event)
+    if isinstance(receiver, Unknown) and receiver.batch is None:
+        return Unknown(where, receiver.graph)
+    return made_tensor
+
+
+def unknown_method(run: Run, receiver: Value, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
+    """A method of a value of which little is known: what the method itself shows."""
+    if not isinstance(receiver, Unknown):
+        return derived([receiver, *args.all()])
+    run.emit(Call(place, frame.ctx, f".{name}", args.bind(()), UNKNOWN, receiver), name)
+    if name in READS:
+        reads = read_to_host(run, receiver, name, place, frame)
+        if name == "cpu":
+            return Tensor(HOST, receiver.graph, batch=receiver.batch) if reads else receiver
+        return Array(reads=reads) if name == "numpy" else Num("any", reads=reads)  # type: ignore[arg-type]
+    if name == "backward":
+        run.emit(Backward(place, frame.ctx, receiver, args=args.bind(BACKWARD_PARAMS)))
+        return NONE
+    if name == "to":
+        return to(run, receiver, args, place, frame)
+    if name == "cuda":
+        return move(run, receiver, Device("cuda"), args.bind(CUDA_PARAMS), "cuda", place, frame)
+    if name == "type" and args.positional:
+        return cast(run, receiver, args, place, frame)
+    if name == "detach":
+        return Tensor(receiver.where, DETACHED, batch=receiver.batch)
+    if name in ("size", "dim", "numel"):
+        return Num("any")
+    if name == "step" and run.used_as(frame, place, "zero_grad"):
+        run.emit(Step(place, frame.ctx, receiver))
+        return NONE
+    if name in ("scale", "unscale_", "update") and run.used_as(frame, place, "unscale_"):
+        run.emit(ScalerCall(place, frame.ctx, receiver, name, list(args.all())))
+    if name == "forward":
+        run.emit(Forward(place, frame.ctx, receiver, list(args.all()), method="forward"))
+    return derived([receiver, *args.all()])
+
+
+__all__ = ["call_module", "method", "result", "unknown_method"]

@@ -1,0 +1,292 @@
+"""The front door: analyse a program, and ask what is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
+
+import libcst as cst
+
+from ptlint.facts import guards, roles, statements
+from ptlint.facts.arguments import Arguments
+from ptlint.facts.events import Call, Construct, Ctx, Event, Forward, Iterate, Move, Place
+from ptlint.facts.homes import Frame, Home, Trees
+from ptlint.facts.run import Run, is_main_guard
+from ptlint.facts.values import (
+    DEVICE,
+    Batches,
+    Device,
+    Function,
+    Instance,
+    Loader,
+    Module,
+    Optimizer,
+    Other,
+    ProjectClass,
+    Value,
+    options,
+)
+
+if TYPE_CHECKING:
+    from ptlint.config import Config
+    from ptlint.outline.project import Program, Project
+
+E = TypeVar("E", bound=Event)
+
+MANAGED_PACKAGES = frozenset(
+    "pytorch_lightning lightning accelerate fastai ignite deepspeed composer".split()
+)
+HF_TRAINERS = frozenset({"Trainer", "Seq2SeqTrainer", "SFTTrainer", "DPOTrainer", "GRPOTrainer", "PPOTrainer"})
+
+
+def analyse(project: Project, program: Program, config: Config, trees: Trees | None = None) -> ProgramFacts:
+    """Execute a program abstractly and return what rules may ask of it."""
+    run = Run(project, program, config, trees if trees is not None else Trees())
+    execute_program(run)
+    return ProgramFacts(run)
+
+
+def execute_program(run: Run) -> None:
+    """The entry file from top to bottom, then what nothing called, each with unknown arguments."""
+    entry = run.home(run.program.entry)
+    entry.imported = True
+    for statement in entry.file.outline.statements:
+        run.execute_top(entry, statement)
+    for path in run.program.files:
+        home = run.imported(path)
+        for statement in home.file.outline.statements:
+            if statement.kind in ("def", "class") and worth_a_visit(statement.words):
+                _run_uncalled(run, home, statement.name or "")
+            elif path == run.program.entry or is_main_guard(statement):
+                continue
+
+
+VISIT_WORDS = frozenset(
+    "backward step DataLoader eval no_grad item tolist empty_cache autocast GradScaler compile forward zero_grad cuda "
+    "to set_detect_anomaly synchronize __getitem__ environ cpu numpy".split()
+)
+"""A function that nobody calls is run on its own only when it holds one of these."""
+
+
+def worth_a_visit(words: frozenset[str]) -> bool:
+    return bool(words & VISIT_WORDS)
+
+
+def _run_uncalled(run: Run, home: Home, name: str) -> None:
+    value = run.global_value(home, name)
+    for option in options(value):
+        if isinstance(option, Function):
+            _run_function(run, home, option)
+        elif isinstance(option, ProjectClass):
+            _run_class(run, home, option)
+
+
+def _run_function(run: Run, home: Home, function: Function, receiver: Value | None = None) -> None:
+    node, tree = function.node, function.tree
+    if id(node) in run.called or tree is None or not isinstance(node, cst.FunctionDef):
+        return
+    ctx = run.root.child("module", ("alone", id(node)))
+    ctx.home = home
+    frame = Frame(home, tree, ctx, run.scope(node))
+    if receiver is not None and "static" not in function.flags:
+        function = function.bind(receiver)
+    # The call has no place of its own: the definition stands for it.
+    run.call(function, Arguments(open=True), Place(home.file, tree, node), frame)
+
+
+def _run_class(run: Run, home: Home, cls: ProjectClass) -> None:
+    """The methods of a class that nothing called, on an instance made with unknown arguments."""
+    methods = [m for m in cls.members.values() if isinstance(m, Function) and id(m.node) not in run.called]
+    if not methods:
+        return
+    tree = methods[0].tree
+    if tree is None:
+        return
+    receiver = run.instance_of(cls)
+    if receiver is None:
+        ctx = run.root.child("module", ("alone", id(cls.node)))
+        ctx.home = home
+        frame = Frame(home, tree, ctx, run.scope(cls.node))
+        receiver = run.call(cls, Arguments(open=True), Place(home.file, tree, cls.node), frame)
+    for method in methods:
+        _run_function(run, home, method, cls if "class" in method.flags else receiver)
+
+
+class ProgramFacts:
+    """What rules may ask of a program."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.config = run.config
+        self.project = run.project
+        self.program = run.program
+        self.roles = roles.Roles(run.trace)
+
+    # What happened
+
+    @cached_property
+    def _by_kind(self) -> dict[type[Event], list[Event]]:
+        found: dict[type[Event], list[Event]] = {}
+        for event in self.run.trace:
+            found.setdefault(type(event), []).append(event)
+        return found
+
+    def events(self, kind: type[E]) -> list[E]:
+        """Events of a kind, in the order of execution."""
+        return self._by_kind.get(kind, [])  # type: ignore[return-value]
+
+    def calls(self, *names: str) -> list[Call]:
+        """Calls of library functions by canonical name (`torch.save`), or of methods (`torch.nn.Module.eval`)."""
+        wanted = frozenset(names)
+        return [event for event in self.events(Call) if event.name in wanted]
+
+    def made(self, kind: type[Value]) -> list[Construct]:
+        """The constructions of loaders, modules, optimizers, scalers, datasets, instances."""
+        return [event for event in self.events(Construct) if isinstance(event.value, kind)]
+
+    # Loops and hotness
+
+    def hot(self, event: Event) -> Ctx | None:
+        """The training or evaluation loop in which an event is hot; None when it is not."""
+        return self.roles.hot_loop(event.ctx)
+
+    @property
+    def training_loops(self) -> list[Ctx]:
+        """Training loops in the order of the source."""
+        return sorted(self.roles.loops(roles.TRAINING), key=loop_key)
+
+    @property
+    def evaluation_loops(self) -> list[Ctx]:
+        return sorted(self.roles.loops(roles.EVALUATION), key=loop_key)
+
+    def iterations(self, source: Value) -> list[Iterate]:
+        """Where something is gone over."""
+        return [event for event in self.events(Iterate) if event.value is source]
+
+    def moves(self, source: Value) -> list[Move]:
+        """Where the items of a loader (or other source of batches) are moved to a device."""
+        return [
+            event
+            for event in self.events(Move)
+            if any(getattr(option, "batch", None) is source for option in options(event.value))
+        ]
+
+    def off_path(self, ctx: Ctx) -> bool:
+        """Whether a context is a branch that the accelerated path does not take."""
+        return any(up.kind == "guard" and up.rarity == guards.OFF_PATH for up in ctx.up())
+
+    # Evidence
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Every identifier, attribute and short string in the program's files."""
+        found: set[str] = set()
+        for path in self.program.files:
+            for statement in self.project.file(path).outline.statements:
+                found |= statement.words
+        return frozenset(found)
+
+    @cached_property
+    def dotted(self) -> frozenset[str]:
+        """Every dotted name in the program's files, as written."""
+        found: set[str] = set()
+        for path in self.program.files:
+            for statement in self.project.file(path).outline.statements:
+                found |= statement.dotted
+        return frozenset(found)
+
+    @cached_property
+    def packages(self) -> frozenset[str]:
+        """The top-level packages that the program imports."""
+        return frozenset(
+            item.module.partition(".")[0]
+            for path in self.program.files
+            for item in self.project.file(path).outline.imports
+            if not item.level
+        )
+
+    @cached_property
+    def accelerated(self) -> bool:
+        """Whether the program may run on a GPU (CATALOGUE.md, Accelerated code)."""
+        if self.config.device != "auto":
+            return self.config.device == "cuda"
+        if self.packages & {"accelerate", "pytorch_lightning", "lightning"} or self.uses_hf_trainer:
+            return True
+        if any(name.startswith(("torch.cuda.", "torch.accelerator.")) for name in self.dotted):
+            return True
+        if any(word == "cuda" or word.startswith("cuda:") for word in self.words):
+            return True
+        return any(
+            isinstance(option, Device) and option.where == DEVICE
+            for event in self.events(Move)
+            for option in options(event.target)
+        ) or any(isinstance(event.value, Module) and event.value.where == DEVICE for event in self.events(Construct))
+
+    @cached_property
+    def uses_hf_trainer(self) -> bool:
+        return any(
+            item.module.partition(".")[0] in ("transformers", "trl") and item.name in HF_TRAINERS
+            for path in self.program.files
+            for item in self.project.file(path).outline.imports
+        )
+
+    @cached_property
+    def managed_packages(self) -> frozenset[str]:
+        """Frameworks in the program that own steps of training."""
+        return self.packages & MANAGED_PACKAGES
+
+    def managed(self, ctx: Ctx) -> bool:
+        """Whether a framework owns what runs in a context: a Lightning hook, an Accelerate loop, an HF Trainer."""
+        for up in ctx.up():
+            function = up.function if up.kind == "frame" else None
+            if function is not None and function.owner is not None:
+                bases = function.owner.lib_bases
+                if any(base.partition(".")[0] in MANAGED_PACKAGES or base.rpartition(".")[2] in HF_TRAINERS for base in bases):
+                    return True
+        return any(isinstance(event.receiver, Other) and event.receiver.kind == "accelerator" for event in self.events(Call))
+
+    @cached_property
+    def optimizers(self) -> list[Optimizer]:
+        return [event.value for event in self.events(Construct) if isinstance(event.value, Optimizer)]
+
+    @cached_property
+    def trained(self) -> list[Module]:
+        """The modules that an optimizer holds."""
+        found: list[Module] = []
+        for optimizer in self.optimizers:
+            found.extend(module for module in optimizer.modules if not any(module is known for known in found))
+        return found
+
+    @cached_property
+    def loaders(self) -> list[tuple[Loader, Construct]]:
+        """Every DataLoader with the event of its construction, each loader once."""
+        return [(event.value, event) for event in self.made(Loader) if isinstance(event.value, Loader)]
+
+    @cached_property
+    def sources(self) -> list[Value]:
+        """Everything that gave batches."""
+        return [e.value for e in self.events(Iterate) if isinstance(e.value, (Loader, Batches, Instance))]
+
+    def forwards(self, loop: Ctx) -> list[Forward]:
+        """The outermost module calls in every iteration, or nearly, of a loop, in order."""
+        found = [e for e in self.roles.under(loop) if isinstance(e, Forward) and e.outer]
+        return sorted(found, key=lambda event: event.order)
+
+    def is_test(self, place: Place) -> bool:
+        """Whether a place stands in a test file; the engine drops findings there, facts may still need to know."""
+        return self.project.is_test(place.path)
+
+    def callers(self, ctx: Ctx) -> Iterator[Place]:
+        """The places of the calls that led to a context, innermost first."""
+        for up in ctx.up():
+            if up.kind == "frame" and up.place is not None:
+                yield up.place
+
+
+def loop_key(loop: Ctx) -> tuple[str, int]:
+    place = loop.place
+    return (str(place.path), place.start) if place is not None else ("", 0)
+
+
+__all__ = ["ProgramFacts", "analyse", "statements"]

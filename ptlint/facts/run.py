@@ -1,0 +1,420 @@
+"""The abstract execution of one program: the state that statements, expressions and calls share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import libcst as cst
+
+from ptlint.facts.events import Ctx, Event, Place, Trace
+from ptlint.facts.homes import Frame, Home, Trees
+from ptlint.facts.scopes import Scope
+from ptlint.facts.values import (
+    DETACHED,
+    DEVICE,
+    HOST,
+    UNKNOWN,
+    Const,
+    Dataset,
+    FileRef,
+    Function,
+    Instance,
+    Items,
+    Lib,
+    Loader,
+    Mapping,
+    Mode,
+    Module,
+    Num,
+    Obj,
+    Optimizer,
+    Params,
+    ProjectClass,
+    Sequence,
+    Tensor,
+    Tuple,
+    Unknown,
+    Value,
+    join,
+    options,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ptlint.config import Config
+    from ptlint.outline.project import Program, Project
+    from ptlint.outline.statements import Statement
+    from ptlint.syntax.tree import Tree
+
+O = TypeVar("O", bound=Obj)
+
+MAX_WORK = 400_000
+"""Expressions evaluated in one program before calls are no longer followed: a count of work, never seconds."""
+MAX_DEPTH = 24
+
+
+class Run:
+    """One program's execution. Files run when imported, functions when called, both abstractly."""
+
+    def __init__(self, project: Project, program: Program, config: Config, trees: Trees) -> None:
+        self.project = project
+        self.program = program
+        self.config = config
+        self.trees = trees
+        self.trace = Trace()
+        self.work = 0
+        self.root = Ctx("module", None)
+        self.homes: dict[Path, Home] = {}
+        self.objects: dict[tuple[int, int, str], Obj] = {}
+        self.memo: dict[object, tuple[Value, object]] = {}
+        self.active: list[int] = []
+        self.called: set[int] = set()
+        self.grad_off = False
+        self.keep: list[object] = []
+        self._files = set(program.files)
+
+    # Files and names
+
+    def home(self, path: Path) -> Home:
+        found = self.homes.get(path)
+        if found is None:
+            ctx = self.root.child("module", str(path))
+            found = self.homes[path] = Home(self.project.file(path), ctx)
+            ctx.home = found
+        return found
+
+    def top_frame(self, home: Home, statement: Statement) -> Frame | None:
+        tree = self.trees.tree(home.file, statement)
+        if tree is None:
+            return None
+        frame = Frame(home, tree, home.ctx, self.trees.scope(tree.module))
+        frame.locals = home.globals
+        return frame
+
+    def execute_top(self, home: Home, statement: Statement) -> None:
+        """Execute one top-level statement, once."""
+        from ptlint.facts import statements
+
+        if statement.index in home.done:
+            return
+        home.done.add(statement.index)
+        if statement.kind == "import" and self._import_fast(home, statement):
+            return
+        frame = self.top_frame(home, statement)
+        if frame is None:
+            return
+        statements.execute_block(self, frame.tree.module.body, frame)
+        for name, value in frame.locals.items():
+            home.globals[name] = value
+
+    def _import_fast(self, home: Home, statement: Statement) -> bool:
+        """Bind imports from the outline, without a tree."""
+        wanted = [
+            item
+            for item in home.file.outline.imports
+            if item.top and statement.first_row <= item.row <= statement.last_row
+        ]
+        if not wanted:
+            return False
+        for item in wanted:
+            if item.name == "*":
+                self.import_star(home, item.module, item.level)
+            elif item.name is None:
+                self.bind_import(home, home.globals, item.module, item.asname)
+            else:
+                value = self.import_from(home, item.module, item.level, item.name)
+                home.globals[item.asname or item.name] = value
+        return True
+
+    def bind_import(self, home: Home, names: dict[str, Value], module: str, asname: str | None) -> None:
+        """`import a.b.c` or `import a.b.c as d`."""
+        first = module.partition(".")[0]
+        target = module if asname is not None else first
+        path = self.resolve(home, target, 0)
+        value: Value = FileRef(self.imported(path)) if path is not None else Lib(target)
+        names[asname or first] = value
+        if asname is None and module != first:
+            deep = self.resolve(home, module, 0)
+            if deep is not None:
+                self.imported(deep)
+
+    def import_from(self, home: Home, module: str, level: int, name: str) -> Value:
+        """The value that `from module import name` binds."""
+        path = self.resolve(home, module, level)
+        if path is not None:
+            target = self.imported(path)
+            if name in target.binders or target.stars:
+                return self.global_value(target, name)
+        deep = self.resolve(home, f"{module}.{name}" if module else name, level)
+        if deep is not None:
+            return FileRef(self.imported(deep))
+        if path is not None or level:
+            return UNKNOWN
+        return Lib(f"{module}.{name}")
+
+    def import_star(self, home: Home, module: str, level: int) -> None:
+        path = self.resolve(home, module, level)
+        if path is None:
+            return
+        target = self.imported(path)
+        for name in target.binders:
+            if not name.startswith("_") and name not in home.globals:
+                home.globals[name] = self.global_value(target, name)
+        for statement in target.stars:
+            self.execute_top(target, statement)
+        for name, value in target.globals.items():
+            if not name.startswith("_"):
+                home.globals.setdefault(name, value)
+
+    def resolve(self, home: Home, module: str, level: int) -> Path | None:
+        path = self.project.resolve(home.file.path, module, level, entry=self.program.entry)
+        return path if path in self._files else None
+
+    def imported(self, path: Path) -> Home:
+        """A file as `import` leaves it: statements that matter have run, the rest runs when a name is asked for."""
+        home = self.home(path)
+        if not home.imported:
+            home.imported = True
+            for statement in home.file.outline.statements:
+                if statement.kind in ("simple", "compound", "whole") and not is_main_guard(statement):
+                    if statement.words & ROOT_WORDS:
+                        self.execute_top(home, statement)
+        return home
+
+    def global_value(self, home: Home, name: str) -> Value:
+        """A global name of a file, executing what binds it first."""
+        for statement in home.binders.get(name, ()):
+            if statement.index not in home.done and not is_main_guard(statement):
+                self.execute_top(home, statement)
+        if name in home.globals:
+            return home.globals[name]
+        for statement in home.stars:
+            self.execute_top(home, statement)
+        return home.globals.get(name, UNKNOWN)
+
+    # Objects and events
+
+    def make(self, kind: Callable[..., O], place: Place, ctx: Ctx, *args: Any, tag: str = "") -> O:
+        """An object made at a place in a context: the same one when that runs again."""
+        key = (id(place.node), id(ctx), f"{getattr(kind, '__name__', '')}{tag}")
+        found = self.objects.get(key)
+        if found is None:
+            found = self.objects[key] = kind(place, *args)
+            found.ctx = ctx
+        return found  # type: ignore[return-value]
+
+    def emit(self, event: Event, detail: str = "") -> None:
+        event.grad = self.grad_enabled(event.ctx)
+        self.trace.add(event, detail)
+
+    def grad_enabled(self, ctx: Ctx) -> bool:
+        """Whether gradients are tracked in a context."""
+        for mode in ctx.modes():
+            if mode.kind == "grad":
+                enabled = mode.enabled
+                return not (isinstance(enabled, Const) and enabled.value is False)
+        return not self.grad_off
+
+    # Front doors of the other modules, so that these need not import each other
+
+    def evaluate(self, node: cst.BaseExpression, frame: Frame) -> Value:
+        from ptlint.facts import expressions
+
+        return expressions.evaluate(self, node, frame)
+
+    def call(self, function: Value, args: Any, place: Place, frame: Frame) -> Value:
+        from ptlint.facts import calls
+
+        return calls.call(self, function, args, place, frame)
+
+    @contextmanager
+    def entering(self, frame: Frame, modes: Iterable[Mode], place: Place) -> Iterator[None]:
+        """Run the body of a `with` under modes."""
+        before = frame.ctx
+        for number, mode in enumerate(modes):
+            ctx = frame.ctx.child("mode", (id(place.node), number, mode.key()), place)
+            ctx.mode = mode
+            frame.ctx = ctx
+        try:
+            yield
+        finally:
+            frame.ctx = before
+
+    def evaluate_index(self, node: cst.Subscript, frame: Frame) -> Value:
+        from ptlint.facts import expressions
+
+        return expressions.index_of(self, node, frame)
+
+    def run_generator(self, value: Items, place: Place, frame: Frame) -> Value:
+        from ptlint.facts import calls
+
+        return calls.run_generator(self, value, place, frame)
+
+    def iterate_instance(self, value: Instance, place: Place, frame: Frame) -> Value:
+        """An item of a project object that defines `__iter__`, `__next__` or `__getitem__`."""
+        from ptlint.facts import iteration
+        from ptlint.facts.arguments import Arguments
+
+        method = self.member(value, "__iter__")
+        if method is not None:
+            made = self.call(method, Arguments(), place, frame)
+            if made is not value:
+                return iteration.item_of(self, made, place, frame) or UNKNOWN
+            following = self.member(value, "__next__")
+            return self.call(following, Arguments(), place, frame) if following is not None else UNKNOWN
+        method = self.member(value, "__getitem__")
+        if method is not None:
+            item = self.call(method, Arguments().add(Num("int", counter=True)), place, frame)
+            return self.as_batch(item, value)
+        return Unknown(batch=value)
+
+    # Questions that several modules ask
+
+    def scope(self, node: cst.CSTNode) -> Scope:
+        return self.trees.scope(node)
+
+    def in_program(self, path: Path) -> bool:
+        return path in self._files
+
+    def member(self, value: Value, name: str) -> Value | None:
+        """A method or attribute of a project object, bound."""
+        if not isinstance(value, Obj):
+            return None
+        if name in value.attrs:
+            return value.attrs[name]
+        if isinstance(value.cls, ProjectClass):
+            found = value.cls.find(name)
+            if isinstance(found, Function):
+                if "static" in found.flags:
+                    return found
+                return found.bind(value.cls if "class" in found.flags else value)
+            return found
+        return None
+
+    def instance_of(self, cls: ProjectClass) -> Obj | None:
+        """An object of a class that the program made, if it made one."""
+        return next((made for made in self.objects.values() if made.cls is cls), None)
+
+    def soften(self, value: Value) -> Value:
+        """A default that can be read but that a caller may override."""
+        return Const(value.value, True) if isinstance(value, Const) else value
+
+    def freeze(self, module: Module, frozen: bool, ctx: Ctx) -> None:
+        module.core.frozen = frozen
+
+    def is_frozen(self, module: Module) -> bool:
+        """Whether a module's parameters are known not to require gradients."""
+        return module.core.frozen
+
+    def fill_optimizer(self, optimizer: Optimizer, params: Value) -> None:
+        """Note whose parameters an optimizer holds."""
+        stack, modules = [params], list(optimizer.modules)
+        seen: set[int] = set()
+        while stack:
+            current = stack.pop()
+            for option in options(current):
+                if id(option) in seen:
+                    continue
+                seen.add(id(option))
+                if isinstance(option, Params):
+                    modules.extend(m for m in option.modules if not any(m is known for known in modules))
+                elif isinstance(option, Sequence):
+                    stack.extend(option.items or ())
+                    if option.item is not None:
+                        stack.append(option.item)
+                elif isinstance(option, Mapping):
+                    stack.append(option.entries.get("params", UNKNOWN))
+                elif isinstance(option, Tuple):
+                    stack.extend(option.items)
+                elif isinstance(option, Items):
+                    stack.append(option.item)
+                elif isinstance(option, Tensor):
+                    optimizer.tensors = True
+                elif isinstance(option, Unknown):
+                    optimizer.opaque = True
+        optimizer.modules = tuple(modules)
+
+    def batch_of(self, loader: Loader, frame: Frame) -> Value:
+        """What a loader yields: a batch on the host, unless its dataset is known to put items on the device."""
+        dataset = loader.dataset()
+        for option in options(dataset):
+            if isinstance(option, Dataset) and option.call is not None:
+                held = [*option.call.bound.values(), *option.call.extra]
+                if held and all(isinstance(value, Tensor) and value.where == DEVICE for value in held):
+                    return Unknown(DEVICE, DETACHED, loader)
+            if isinstance(option, Instance):
+                item = self.item_of_dataset(option)
+                if device_items(item):
+                    return Unknown(DEVICE, DETACHED, loader)
+        return Unknown(HOST, DETACHED, loader)
+
+    def item_of_dataset(self, dataset: Instance) -> Value:
+        """What a project dataset's `__getitem__` returns; it runs in a context of its own, never hot."""
+        from ptlint.facts.arguments import Arguments
+
+        method = self.member(dataset, "__getitem__") or self.member(dataset, "__iter__")
+        if not isinstance(method, Function) or dataset.place is None or method.tree is None:
+            return UNKNOWN
+        ctx = self.root.child("module", ("dataset", id(dataset)))
+        ctx.home = method.home
+        frame = Frame(method.home, method.tree, ctx, self.scope(method.node))
+        return self.call(method, Arguments().add(Num("int")), Place(method.home.file, method.tree, method.node), frame)
+
+    def as_batch(self, item: Value, source: Value) -> Value:
+        """An item as the batch of a source."""
+        if isinstance(item, Tensor):
+            return Tensor(item.where, item.graph, item.dtype, source)
+        if isinstance(item, Unknown):
+            return Unknown(item.where, item.graph, source)
+        if isinstance(item, Tuple):
+            return Tuple(tuple(self.as_batch(part, source) for part in item.items))
+        return item
+
+    def used_as(self, frame: Frame, place: Place, method: str) -> bool:
+        """Whether the scope also calls `method` on what `place` calls a method of."""
+        call = place.node
+        if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+            return False
+        use = frame.scope.uses.get(place.tree.code(call.func.value))
+        return use is not None and method in use.methods
+
+    def lib_item(self, base: Lib, index: Value) -> Value:
+        """An item of a library object (`os.environ["X"]`)."""
+        return Num("str") if base.name == "os.environ" else UNKNOWN
+
+    def assign_name(self, frame: Frame, name: str, value: Value) -> None:
+        if name in frame.globals_declared:
+            home = frame.home
+            old = home.globals.get(name)
+            home.globals[name] = value if old is None else join(old, value)
+            return
+        frame.locals[name] = value
+
+
+def device_items(value: Value) -> bool:
+    """Whether every tensor in an item is known to be on the device."""
+    tensors: list[Tensor] = []
+    for option in options(value):
+        parts = option.items if isinstance(option, Tuple) else (option,)
+        tensors.extend(part for part in parts if isinstance(part, Tensor))
+    return bool(tensors) and all(tensor.where == DEVICE for tensor in tensors)
+
+
+ROOT_WORDS = frozenset(
+    "environ putenv setenv backends set_default_device set_default_dtype set_default_tensor_type manual_seed "
+    "set_detect_anomaly set_grad_enabled set_float32_matmul_precision use_deterministic_algorithms DataLoader "
+    "backward step compile empty_cache init_process_group num_threads set_num_threads".split()
+)
+"""What makes a top-level statement of an imported file worth running at import."""
+
+
+def is_main_guard(statement: Statement) -> bool:
+    """Whether a top-level statement is `if __name__ == "__main__":`."""
+    return statement.kind == "compound" and "__name__" in statement.words and "__main__" in statement.words
+
+
+__all__ = ["MAX_DEPTH", "MAX_WORK", "Frame", "Function", "Home", "ProjectClass", "Run", "is_main_guard"]
