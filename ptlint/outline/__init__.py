@@ -1,0 +1,1 @@
+"""What `ast` says about every file, and the programs that their imports make of them."""
