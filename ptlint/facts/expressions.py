@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import libcst as cst
 
@@ -10,7 +11,7 @@ from ptlint.facts import guards, iteration
 from ptlint.facts.arguments import Arguments
 from ptlint.facts.attributes import attribute
 from ptlint.facts.calls import derived
-from ptlint.facts.events import Read, Test
+from ptlint.facts.events import Event, Read, Test
 from ptlint.facts.homes import Frame
 from ptlint.facts.run import Run
 from ptlint.facts.store import assign
@@ -30,7 +31,9 @@ from ptlint.facts.values import (
     Mapping,
     Module,
     Num,
+    Obj,
     Options,
+    ProjectClass,
     Sequence,
     StateDict,
     Tensor,
@@ -114,11 +117,11 @@ def _concatenated(run: Run, node: cst.ConcatenatedString, frame: Frame) -> Value
 
 
 def _formatted(run: Run, node: cst.FormattedString, frame: Frame) -> Value:
-    reads: frozenset[object] = frozenset()
+    reads: frozenset[Event] = frozenset()
     constant: list[str] | None = []
     for part in node.parts:
-        if isinstance(part, cst.FormattedStringText):
-            if constant is not None:
+        if not isinstance(part, cst.FormattedStringExpression):
+            if constant is not None and isinstance(part, cst.FormattedStringText):
                 constant.append(part.value)
             continue
         value = evaluate(run, part.expression, frame)
@@ -130,12 +133,12 @@ def _formatted(run: Run, node: cst.FormattedString, frame: Frame) -> Value:
             constant.append(str(value.value))
         else:
             constant = None
-    return Const("".join(constant)) if constant is not None else Num("str", reads=reads)  # type: ignore[arg-type]
+    return Const("".join(constant)) if constant is not None else Num("str", reads=reads)
 
 
-def read(run: Run, value: Value, node: cst.CSTNode, how: str, frame: Frame) -> frozenset[object]:
+def read(run: Run, value: Value, node: cst.CSTNode, how: str, frame: Frame) -> frozenset[Event]:
     """Note that the host reads a value, if that is known to be a tensor on the device; the reads so far."""
-    found: frozenset[object] = frozenset()
+    found: frozenset[Event] = frozenset()
     for option in options(value):
         if isinstance(option, (Num, Array)):
             found |= option.reads
@@ -187,8 +190,8 @@ def _super_call(run: Run, node: cst.Call, name: str, frame: Frame) -> Value:
         return UNKNOWN
     if name == "__init__":
         return classes.super_init(run, owner, receiver, args, frame.place(node), frame)
-    start = getattr(receiver, "cls", None)
-    member = start.find(name, after=owner) if hasattr(start, "find") else None
+    start = receiver.cls if isinstance(receiver, Obj) else receiver
+    member = start.find(name, after=owner) if isinstance(start, ProjectClass) else None
     if isinstance(member, Function):
         return run.call(member.bind(receiver), args, frame.place(node), frame)
     return library.call_method(run, receiver, name, args, frame.place(node), frame, inherited=True)
@@ -269,10 +272,10 @@ def _operate(run: Run, a: Value, b: Value, operator: str, frame: Frame, node: cs
 
 def _modulo(run: Run, a: Value, b: Value, frame: Frame, node: cst.CSTNode) -> Value:
     if (isinstance(a, Const) and isinstance(a.value, str)) or (isinstance(a, Num) and a.type == "str"):
-        reads: frozenset[object] = frozenset()
+        reads: frozenset[Event] = frozenset()
         for part in _format_parts(b):
             reads |= read(run, part, node, "format", frame)
-        return Num("str", reads=reads)  # type: ignore[arg-type]
+        return Num("str", reads=reads)
     if isinstance(a, Const) and isinstance(b, Const):
         return _fold(a, b, "Modulo")
     if isinstance(a, (Num, Const)):
@@ -411,15 +414,14 @@ def _both(left: Value, right: Value, word: str) -> Value:
         return right if isinstance(left, Const) and left.soft and left.value else join(left, right)
     (yes_a, no_a), (yes_b, no_b) = guards.arms(left), guards.arms(right)
     reads = frozenset(guards.reads_of(left)) | frozenset(guards.reads_of(right))
-    soft = isinstance(left, Const) and isinstance(right, Const)
-    if soft:
-        value = (left.value and right.value) if word == "and" else (left.value or right.value)  # type: ignore[union-attr]
+    if isinstance(left, Const) and isinstance(right, Const):
+        value = (left.value and right.value) if word == "and" else (left.value or right.value)
         return Const(bool(value), True)
     rare_a, rare_b = yes_a == guards.RARE, yes_b == guards.RARE
     often_a, often_b = no_a in (guards.RARE, guards.OFF_PATH), no_b in (guards.RARE, guards.OFF_PATH)
     if word == "and":
-        return Num("bool", rare=rare_a or rare_b, often=often_a and often_b, reads=reads)  # type: ignore[arg-type]
-    return Num("bool", rare=rare_a and rare_b, often=often_a or often_b, reads=reads)  # type: ignore[arg-type]
+        return Num("bool", rare=rare_a or rare_b, often=often_a and often_b, reads=reads)
+    return Num("bool", rare=rare_a and rare_b, often=often_a or often_b, reads=reads)
 
 
 def _is_test(value: Value) -> bool:
@@ -585,7 +587,7 @@ def index_of(run: Run, node: cst.Subscript, frame: Frame) -> Value:
         part = element.slice
         if isinstance(part, cst.Index):
             values.append(evaluate(run, part.value, frame))
-        else:
+        elif isinstance(part, cst.Slice):
             for bound in (part.lower, part.upper, part.step):
                 if bound is not None:
                     evaluate(run, bound, frame)
@@ -723,7 +725,7 @@ def _comp_for(
     frame.ctx = outside
 
 
-HANDLERS: dict[type, Callable[[Run, cst.BaseExpression, Frame], Value]] = {
+HANDLERS: dict[type, Callable[[Run, Any, Frame], Value]] = {
     cst.Name: _name,
     cst.Integer: _number,
     cst.Float: _number,
@@ -750,4 +752,4 @@ HANDLERS: dict[type, Callable[[Run, cst.BaseExpression, Frame], Value]] = {
     cst.SetComp: _comprehension,
     cst.GeneratorExp: _comprehension,
     cst.DictComp: _comprehension,
-}  # type: ignore[dict-item]
+}

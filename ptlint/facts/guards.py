@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from ptlint.facts.events import Event, Read
 from ptlint.facts.scopes import leaves_loop
 from ptlint.facts.values import (
     Array,
@@ -84,7 +85,7 @@ def truth(value: Value) -> bool | None:
 
 def negate(value: Value) -> Value:
     """`not value`."""
-    results = []
+    results: list[Value] = []
     for option in options(value):
         if isinstance(option, Const):
             results.append(Const(not option.value, option.soft))
@@ -103,7 +104,7 @@ def period_test(value: Num, *, equal: bool) -> Num:
     return Num("bool", rare=rare and equal, often=rare and not equal, reads=value.reads)
 
 
-def reads_of(value: Value) -> list[object]:
+def reads_of(value: Value) -> list[Event]:
     """The host reads that a value came from."""
     return [read for option in options(value) if isinstance(option, (Num, Array)) for read in option.reads]
 
@@ -111,7 +112,8 @@ def reads_of(value: Value) -> list[object]:
 def decide(run: object, test: Value) -> None:
     """The test's outcome decides how the loop goes on: what was read for it had to be read."""
     for read in reads_of(test):
-        read.decides = True  # type: ignore[attr-defined]
+        if isinstance(read, Read):
+            read.decides = True
 
 
 def mark_deciding(run: object, test: Value, body: cst.BaseSuite, orelse: cst.If | cst.Else | None) -> None:

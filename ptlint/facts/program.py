@@ -103,7 +103,7 @@ def _run_class(run: Run, home: Home, cls: ProjectClass) -> None:
     tree = methods[0].tree
     if tree is None:
         return
-    receiver = run.instance_of(cls)
+    receiver: Value | None = run.instance_of(cls)
     if receiver is None:
         ctx = run.root.child("module", ("alone", id(cls.node)))
         ctx.home = home

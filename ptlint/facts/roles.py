@@ -147,7 +147,7 @@ class Roles:
             for source in sources(loop.items)
         ) and any(isinstance(source, (Sequence, Items)) for source in sources(loop.items))
 
-    def _serves_training(self, loop: Ctx, forwards: set[Event]) -> bool:
+    def _serves_training(self, loop: Ctx, forwards: set[Forward]) -> bool:
         """A loop in every iteration of a training loop whose outputs keep their graph feeds its backward."""
         for ctx in loop.up():
             if ctx is loop:

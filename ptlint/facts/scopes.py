@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from ptlint.syntax.tree import children
+from ptlint.syntax.fields import children
 
 
 @dataclass(slots=True)

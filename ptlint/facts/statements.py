@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import libcst as cst
 
@@ -343,7 +344,8 @@ def _try(run: Run, node: cst.Try | cst.TryStar, frame: Frame) -> None:
     else:
         middle = dict(frame.locals)
     entered = merge([before, middle]) or before
-    for number, handler in enumerate(node.handlers):
+    handlers: list[cst.ExceptHandler | cst.ExceptStarHandler] = list(node.handlers)
+    for number, handler in enumerate(handlers):
         frame.dead = False
         set_locals(frame, dict(entered))
         guard = ctx.child("guard", (id(node), f"except{number}"), frame.place(handler))
@@ -403,7 +405,7 @@ def _match(run: Run, node: cst.Match, frame: Frame) -> None:
     set_locals(frame, merge(outcomes) or before)
 
 
-HANDLERS: dict[type, Callable[[Run, cst.CSTNode, Frame], None]] = {
+HANDLERS: dict[type, Callable[[Run, Any, Frame], None]] = {
     cst.SimpleStatementLine: _simple_line,
     cst.SimpleStatementSuite: _simple_line,
     cst.Expr: _expr,
@@ -429,4 +431,4 @@ HANDLERS: dict[type, Callable[[Run, cst.CSTNode, Frame], None]] = {
     cst.TryStar: _try,
     cst.With: _with,
     cst.Match: _match,
-}  # type: ignore[dict-item]
+}

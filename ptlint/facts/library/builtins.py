@@ -7,7 +7,7 @@ import libcst as cst
 from ptlint.facts import iteration, torch_api
 from ptlint.facts.arguments import Arguments
 from ptlint.facts.calls import derived
-from ptlint.facts.events import Call, Place
+from ptlint.facts.events import Call, Event, Place
 from ptlint.facts.expressions import read
 from ptlint.facts.homes import Frame
 from ptlint.facts.library.registry import FUNCTIONS, models
@@ -51,8 +51,8 @@ def argument_node(args: Arguments, index: int, place: Place) -> cst.CSTNode:
     return node.value if node is not None else place.node
 
 
-def read_all(run: Run, args: Arguments, place: Place, frame: Frame, how: str) -> frozenset[object]:
-    found: frozenset[object] = frozenset()
+def read_all(run: Run, args: Arguments, place: Place, frame: Frame, how: str) -> frozenset[Event]:
+    found: frozenset[Event] = frozenset()
     for index, value in enumerate(args.positional):
         found |= read(run, value, argument_node(args, index, place), how, frame)
     return found
@@ -93,8 +93,8 @@ def _convert(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -
     reads = read(run, value, argument_node(args, 0, place), how, frame)
     first = next((o for o in options(value) if isinstance(o, Num)), None)
     if first is not None and name in ("bool", "int"):
-        return Num(name, first.counter, first.period, first.rare, first.often, reads)  # type: ignore[arg-type]
-    return Num(name if name in ("float", "int", "bool") else "str", reads=reads)  # type: ignore[arg-type]
+        return Num(name, first.counter, first.period, first.rare, first.often, reads)
+    return Num(name if name in ("float", "int", "bool") else "str", reads=reads)
 
 
 @models("len")
@@ -353,7 +353,7 @@ def _import_module(run: Run, name: str, args: Arguments, place: Place, frame: Fr
 
 
 def _math(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
-    return Num("float", reads=read_all(run, args, place, frame, "math"))  # type: ignore[arg-type]
+    return Num("float", reads=read_all(run, args, place, frame, "math"))
 
 
 for _short in "exp log log2 log10 sqrt isnan isinf isfinite floor ceil pow sin cos tan tanh fabs fsum trunc".split():
@@ -365,7 +365,7 @@ def numpy_call(run: Run, name: str, args: Arguments, place: Place, frame: Frame)
     reads = read_all(run, args, place, frame, "numpy")
     api = torch_api.lookup(name)
     if api is not None and api.returns in ("number", "bool"):
-        return Num("any", reads=reads)  # type: ignore[arg-type]
+        return Num("any", reads=reads)
     dtype = args.get("dtype", None, NONE)
     known = dtype.name.rpartition(".")[2] if isinstance(dtype, Lib) and dtype.name.startswith("numpy.") else None
     if name in ("numpy.float32", "numpy.float64", "numpy.int64"):
@@ -373,8 +373,8 @@ def numpy_call(run: Run, name: str, args: Arguments, place: Place, frame: Frame)
     for value in args.positional:
         for option in options(value):
             if isinstance(option, Unknown) and option.where == DEVICE:
-                return Array(known, reads=reads)  # type: ignore[arg-type]
-    return Array(known, reads=reads)  # type: ignore[arg-type]
+                return Array(known, reads=reads)
+    return Array(known, reads=reads)
 
 
 def array_method(run: Run, receiver: Array, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
@@ -389,13 +389,13 @@ def array_method(run: Run, receiver: Array, name: str, args: Arguments, place: P
 def scalar_method(run: Run, receiver: Num | Const, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
     """Methods of numbers and strings; `"...".format(t)` reads t."""
     if name == "format":
-        reads: frozenset[object] = frozenset()
+        reads: frozenset[Event] = frozenset()
         for index, value in enumerate(args.positional):
             reads |= read(run, value, argument_node(args, index, place), "format", frame)
         for key, value in args.keywords.items():
             node = args.keyword_nodes.get(key)
             reads |= read(run, value, node.value if node is not None else place.node, "format", frame)
-        return Num("str", reads=reads)  # type: ignore[arg-type]
+        return Num("str", reads=reads)
     if isinstance(receiver, Const) and isinstance(receiver.value, str):
         return _string_method(receiver, name, args)
     return Num("any", reads=receiver.reads if isinstance(receiver, Num) else frozenset())

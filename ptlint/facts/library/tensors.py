@@ -5,7 +5,7 @@ from __future__ import annotations
 from ptlint.facts import torch_api
 from ptlint.facts.arguments import Arguments
 from ptlint.facts.calls import call_module, derived
-from ptlint.facts.events import Backward, Call, Forward, Move, Place, Read, ScalerCall, Step
+from ptlint.facts.events import Backward, Call, Event, Forward, Move, Place, Read, ScalerCall, Step
 from ptlint.facts.expressions import tensor_of
 from ptlint.facts.homes import Frame
 from ptlint.facts.library.devices import device_of
@@ -20,6 +20,7 @@ from ptlint.facts.values import (
     UNKNOWN,
     UNSURE,
     Array,
+    CallArgs,
     Const,
     Device,
     Items,
@@ -135,8 +136,8 @@ def made(run: Run, api: Api, args: Arguments, place: Place, frame: Frame) -> Val
     return Tensor(where, graph, dtype, fresh=not api.of_data, made=place)
 
 
-def _sync(run: Run, inputs: list[Value], how: str, place: Place, frame: Frame) -> frozenset[object]:  # type: ignore[type-arg]
-    found: frozenset[object] = frozenset()
+def _sync(run: Run, inputs: list[Value], how: str, place: Place, frame: Frame) -> frozenset[Event]:
+    found: frozenset[Event] = frozenset()
     for value in inputs:
         for option in options(value):
             if isinstance(option, Tensor) and option.where == DEVICE:
@@ -146,7 +147,7 @@ def _sync(run: Run, inputs: list[Value], how: str, place: Place, frame: Frame) -
     return found
 
 
-def read_to_host(run: Run, value: Value, how: str, place: Place, frame: Frame) -> frozenset[object]:
+def read_to_host(run: Run, value: Value, how: str, place: Place, frame: Frame) -> frozenset[Event]:
     """`.item()` and its like on what is known to be on the device."""
     if getattr(value, "where", UNSURE) != DEVICE:
         return frozenset()
@@ -186,7 +187,7 @@ def method(run: Run, receiver: Tensor, name: str, args: Arguments, place: Place,
     if api is None:
         return derived([receiver, *args.all()])
     if api.syncs == "always" and api.qualname.rpartition(".")[2] in ("equal", "allclose", "is_nonzero"):
-        return Num("bool", reads=_sync(run, [receiver], name, place, frame))  # type: ignore[arg-type]
+        return Num("bool", reads=_sync(run, [receiver], name, place, frame))
     if api.qualname != "torch.Tensor.backward":
         run.emit(Call(place, frame.ctx, api.qualname, args.bind([p.name for p in api.params]), UNKNOWN, receiver), name)
     return result(run, api, args.positional, args, place, frame, receiver)
@@ -197,10 +198,10 @@ def _read(run: Run, receiver: Tensor, name: str, place: Place, frame: Frame) -> 
     if name == "cpu":
         return Tensor(HOST, receiver.graph, receiver.dtype, receiver.batch, module=receiver.module)
     if name == "numpy":
-        return Array(reads=reads)  # type: ignore[arg-type]
+        return Array(reads=reads)
     if name == "tolist":
-        return Items(Num("any", reads=reads), "list")  # type: ignore[arg-type]
-    return Num("any", reads=reads)  # type: ignore[arg-type]
+        return Items(Num("any", reads=reads), "list")
+    return Num("any", reads=reads)
 
 
 def to(run: Run, receiver: Tensor | Unknown, args: Arguments, place: Place, frame: Frame) -> Value:
@@ -248,7 +249,7 @@ def cast(run: Run, receiver: Tensor | Unknown, args: Arguments, place: Place, fr
 
 
 def move(
-    run: Run, receiver: Tensor | Unknown, target: Value, bound: object, how: str, place: Place, frame: Frame
+    run: Run, receiver: Tensor | Unknown, target: Value, bound: CallArgs, how: str, place: Place, frame: Frame
 ) -> Value:
     """A copy to another device."""
     where = target.where if isinstance(target, Device) else UNSURE
@@ -257,7 +258,7 @@ def move(
     if where == HOST and receiver.where == DEVICE:
         read_to_host(run, receiver, "to", place, frame)
     made_tensor = Tensor(where, receiver.graph, dtype, receiver.batch, False, module, receiver.batch is not None)
-    event = Move(place, frame.ctx, receiver, target, bound, how, made_tensor)  # type: ignore[arg-type]
+    event = Move(place, frame.ctx, receiver, target, bound, how, made_tensor)
     run.emit(event)
     if isinstance(receiver, Unknown) and receiver.batch is None:
         return Unknown(where, receiver.graph)
@@ -273,7 +274,7 @@ def unknown_method(run: Run, receiver: Value, name: str, args: Arguments, place:
         reads = read_to_host(run, receiver, name, place, frame)
         if name == "cpu":
             return Tensor(HOST, receiver.graph, batch=receiver.batch) if reads else receiver
-        return Array(reads=reads) if name == "numpy" else Num("any", reads=reads)  # type: ignore[arg-type]
+        return Array(reads=reads) if name == "numpy" else Num("any", reads=reads)
     if name == "backward":
         run.emit(Backward(place, frame.ctx, receiver, args=args.bind(BACKWARD_PARAMS)))
         return NONE
