@@ -3,50 +3,74 @@
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-# What holds names of its own, apart from the walrus in a comprehension, which binds outside of it.
-_SCOPES = (*_DEFINITIONS, ast.Lambda)
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def names_bound(statement: ast.stmt, kinds: set[type]) -> set[str]:
-    """The names bound by `statement`, in whose tree the node types `kinds` occur."""
-    if isinstance(statement, _DEFINITIONS):
-        found = {statement.name}
-    else:
-        found = _bound_here(statement)
-    if ast.Global in kinds:
-        found.update(name for node in ast.walk(statement) if isinstance(node, ast.Global) for name in node.names)
-    return found
+    """The names bound by `statement`, in whose tree the node types `kinds` occur.
 
-
-def _bound_here(statement: ast.stmt) -> set[str]:
+    Never too few: a walrus or a `global` counts wherever it stands.
+    """
     found: set[str] = set()
-    pending: list[tuple[ast.AST, bool]] = [(statement, False)]
+    pending: list[Any] = [statement]
     while pending:
-        node, in_comprehension = pending.pop()
-        if isinstance(node, _SCOPES):
-            if not isinstance(node, ast.Lambda):
-                found.add(node.name)
+        node = pending.pop()
+        if isinstance(node, _DEFINITIONS):
+            found.add(node.name)
+        elif isinstance(node, ast.Assign):
+            for target in node.targets:
+                _add_target(target, found)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            found.update(alias.asname or alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, (ast.AnnAssign, ast.AugAssign, ast.For, ast.AsyncFor)):
+            _add_target(node.target, found)
+        elif isinstance(node, (ast.With, ast.AsyncWith)):
+            for item in node.items:
+                if item.optional_vars is not None:
+                    _add_target(item.optional_vars, found)
+        elif isinstance(node, ast.Match):
+            for case in node.cases:
+                found.update(_captures(case.pattern))
+                pending += case.body
             continue
-        if isinstance(node, ast.Name):
-            if isinstance(node.ctx, ast.Store) and not in_comprehension:
-                found.add(node.id)
-            continue
-        if isinstance(node, ast.NamedExpr):
-            found.add(node.target.id)
-            pending.append((node.value, in_comprehension))
-            continue
-        if isinstance(node, ast.alias):
-            found.add(node.asname or node.name.partition(".")[0])
-        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)):
+        elif isinstance(node, ast.ExceptHandler):
             if node.name:
                 found.add(node.name)
-        elif isinstance(node, ast.MatchMapping):
-            if node.rest:
-                found.add(node.rest)
-        elif isinstance(node, _COMPREHENSIONS):
-            in_comprehension = True
-        pending.extend((child, in_comprehension) for child in ast.iter_child_nodes(node))
+        elif node.__class__.__name__ == "TypeAlias":
+            found.add(node.name.id)
+        if hasattr(node, "body") and not isinstance(node, _DEFINITIONS):
+            pending += node.body
+            pending += getattr(node, "orelse", ())
+            pending += getattr(node, "handlers", ())
+            pending += getattr(node, "finalbody", ())
+    if ast.Global in kinds or (ast.NamedExpr in kinds and not isinstance(statement, _DEFINITIONS)):
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Global):
+                found.update(node.names)
+            elif isinstance(node, ast.NamedExpr):
+                found.add(node.target.id)
     return found
+
+
+def _add_target(target: ast.expr, found: set[str]) -> None:
+    pending = [target]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, (ast.Tuple, ast.List)):
+            pending += node.elts
+        elif isinstance(node, ast.Starred):
+            pending.append(node.value)
+
+
+def _captures(pattern: ast.pattern) -> set[str]:
+    found: set[str | None] = set()
+    for node in ast.walk(pattern):
+        if isinstance(node, (ast.MatchAs, ast.MatchStar)):
+            found.add(node.name)
+        elif isinstance(node, ast.MatchMapping):
+            found.add(node.rest)
+    return {name for name in found if name}
