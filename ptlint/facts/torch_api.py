@@ -98,10 +98,12 @@ class Api:
     - `dtype`: of the result: "float" (the default one), a torch dtype's name ("int64", "bool", "float64"), "same" (as
       the first tensor's, for floating ones) or None. A `dtype=` argument stands above it.
     - `detached`: the result never carries a graph (`requires_grad=True` given to a factory aside).
-    - `tags`: for a module class some of "loss", "recurrent", "cell", "conv", "linear", "norm", "container",
-      "attention", "embedding", "dropout", "activation", "pool", "tensors" (its forward returns several); for a
-      function that returns a module, "conv" or "transformer"; for a dataset, "decodes" (work for each item) or
-      "memory" (items are only indexed); for a library's loop owner, "managed".
+    - `tags`: of a module class: "loss", "recurrent", "cell", "conv", "linear", "norm", "container", "attention",
+      "embedding", "dropout", "activation", "pool", "wrapper" (DataParallel and its like), "metric", "tensors" (its
+      forward returns several); of a function that returns a module: "conv", "transformer"; of a dataset: "decodes"
+      (work for each item), "memory" (items are only indexed), "wraps", "iterable"; of a sampler: "shards"; of what
+      owns the training loop: "managed"; of a progress bar: "iterates"; of functions: "reads" (a whole file),
+      "waits" (for a person); of what is called on an item: "transform".
     """
 
     qualname: str

@@ -209,8 +209,9 @@ def test_a_slice_of_the_table_does_what_it_says() -> None:
     if torch.__version__.partition("+")[0] != torch_api.torch_version():
         pytest.skip(f"the table was made from torch {torch_api.torch_version()}")
     short = [
-        "item", "tolist", "detach", "add_", "normal_", "argmax", "eq", "nonzero", "masked_select", "sum", "max", "double",
-        "cpu", "unique", "where", "masked_fill", "cumsum_", "topk", "view", "isnan", "uniform_", "new_zeros", "softmax",
+        "item", "tolist", "detach", "add_", "normal_", "argmax", "eq", "nonzero", "masked_select", "sum", "max",
+        "double", "cpu", "unique", "where", "masked_fill", "cumsum_", "topk", "view", "isnan", "uniform_", "new_zeros",
+        "softmax",
     ]  # fmt: skip
     plain = ["zeros", "randn_like", "rand", "randperm", "stack", "cat", "where", "allclose", "bincount", "linspace"]
     neural = ["cross_entropy", "one_hot", "dropout", "relu_", "gumbel_softmax", "mse_loss", "layer_norm"]
