@@ -101,12 +101,8 @@ def _name(run: Run, node: cst.Name, frame: Frame) -> Value:
     return lookup(run, node.value, frame)
 
 
-def _number(run: Run, node: cst.Integer | cst.Float, frame: Frame) -> Value:
-    return Const(node.evaluated_value)
-
-
-def _string(run: Run, node: cst.SimpleString, frame: Frame) -> Value:
-    return Const(node.evaluated_value)
+def _literal(run: Run, node: cst.Integer | cst.Float | cst.SimpleString, frame: Frame) -> Value:
+    return run.trees.constant(node)
 
 
 def _concatenated(run: Run, node: cst.ConcatenatedString, frame: Frame) -> Value:
@@ -727,9 +723,9 @@ def _comp_for(
 
 HANDLERS: dict[type, Callable[[Run, Any, Frame], Value]] = {
     cst.Name: _name,
-    cst.Integer: _number,
-    cst.Float: _number,
-    cst.SimpleString: _string,
+    cst.Integer: _literal,
+    cst.Float: _literal,
+    cst.SimpleString: _literal,
     cst.ConcatenatedString: _concatenated,
     cst.FormattedString: _formatted,
     cst.Attribute: _attribute,

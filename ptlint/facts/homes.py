@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ptlint.facts.events import Ctx, Place
-from ptlint.facts.scopes import Scope, scope_of
-from ptlint.facts.values import Function, ProjectClass, Value
+from ptlint.facts.scopes import Scope, bound_names, scope_of
+from ptlint.facts.values import Const, Function, ProjectClass, Value
 from ptlint.syntax.tree import SyntaxUnreadable, Tree
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ class Trees:
     def __init__(self) -> None:
         self._trees: dict[tuple[Path, int], Tree | None] = {}
         self._scopes: dict[int, tuple[cst.CSTNode, Scope]] = {}
+        self._bound: dict[int, tuple[cst.CSTNode, set[str]]] = {}
+        self._constants: dict[int, tuple[cst.CSTNode, Const]] = {}
         self.lines = 0
 
     def tree(self, file: ProjectFile, statement: Statement) -> Tree | None:
@@ -44,6 +46,20 @@ class Trees:
         found = self._scopes.get(id(node))
         if found is None:
             found = self._scopes[id(node)] = (node, scope_of(node))
+        return found[1]
+
+    def constant(self, node: cst.Integer | cst.Float | cst.SimpleString) -> Const:
+        """A literal's value, worked out once: libcst evaluates the text anew each time."""
+        found = self._constants.get(id(node))
+        if found is None:
+            found = self._constants[id(node)] = (node, Const(node.evaluated_value))
+        return found[1]
+
+    def bound(self, body: cst.CSTNode) -> set[str]:
+        """The names that a block binds, worked out once."""
+        found = self._bound.get(id(body))
+        if found is None:
+            found = self._bound[id(body)] = (body, bound_names(body))
         return found[1]
 
 

@@ -6,8 +6,9 @@ Use is a source of knowledge (DESIGN.md, Values): a parameter that nothing binds
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import libcst as cst
 
@@ -22,7 +23,6 @@ class Use:
     attributes: set[str] = field(default_factory=set)
     called: bool = False
     iterated: bool = False
-    item_moved: bool = False  # something derived from its items by unpacking is moved or fed on
 
 
 @dataclass(slots=True)
@@ -35,7 +35,11 @@ class Scope:
     has_yield: bool = False
 
 
-_SCOPES = (cst.FunctionDef, cst.ClassDef, cst.Lambda)
+_SCOPES = frozenset({cst.FunctionDef, cst.ClassDef, cst.Lambda})
+
+
+# Exact types are looked up throughout this module: libcst's classes are ABCs, whose isinstance() is slow, and these
+# walks touch every node of what is executed.
 
 
 def walk(node: cst.CSTNode, *, into_scopes: bool = False) -> Iterator[cst.CSTNode]:
@@ -44,12 +48,12 @@ def walk(node: cst.CSTNode, *, into_scopes: bool = False) -> Iterator[cst.CSTNod
     while stack:
         current = stack.pop()
         yield current
-        if not into_scopes and current is not node and isinstance(current, _SCOPES):
+        if not into_scopes and current is not node and type(current) in _SCOPES:
             continue
         stack.extend(reversed(list(children(current))))
 
 
-def target_names(target: cst.BaseExpression) -> Iterator[str]:
+def target_names(target: cst.CSTNode) -> Iterator[str]:
     """The names that an assignment target binds."""
     stack: list[cst.CSTNode] = [target]
     while stack:
@@ -62,54 +66,95 @@ def target_names(target: cst.BaseExpression) -> Iterator[str]:
             stack.append(current.value)
 
 
+def _bound_by(node: Any) -> Iterator[str]:
+    """The names that one node binds."""
+    kind = type(node)
+    if kind is cst.Assign:
+        for assign_target in node.targets:
+            yield from target_names(assign_target.target)
+    elif kind in _TARGETED:
+        yield from target_names(node.target)
+    elif kind is cst.AsName:
+        yield from target_names(node.name)
+    elif kind is cst.FunctionDef or kind is cst.ClassDef:
+        yield node.name.value
+    elif kind is cst.ImportAlias and node.asname is None:
+        name = node.name
+        while isinstance(name, cst.Attribute):
+            name = name.value
+        if isinstance(name, cst.Name):
+            yield name.value
+
+
+_TARGETED = frozenset({cst.AugAssign, cst.AnnAssign, cst.For, cst.NamedExpr})
+
+
 def bound_names(body: cst.CSTNode) -> set[str]:
     """The names that statements under `body` bind in their own scope."""
-    found: set[str] = set()
-    for node in walk(body):
-        if isinstance(node, cst.Assign):
-            for assign_target in node.targets:
-                found.update(target_names(assign_target.target))
-        elif isinstance(node, (cst.AugAssign, cst.AnnAssign, cst.For, cst.NamedExpr)):
-            found.update(target_names(node.target))
-        elif isinstance(node, cst.AsName):
-            found.update(target_names(node.name))
-        elif isinstance(node, (cst.FunctionDef, cst.ClassDef)):
-            found.add(node.name.value)
-        elif isinstance(node, cst.ImportAlias) and node.asname is None:
-            name: cst.BaseExpression = node.name
-            while isinstance(name, cst.Attribute):
-                name = name.value
-            if isinstance(name, cst.Name):
-                found.add(name.value)
-    return found
+    return {name for node in walk(body) for name in _bound_by(node)}
 
 
 def scope_of(node: cst.CSTNode) -> Scope:
     """The scope of a function, lambda, class body or top-level statement."""
-    scope = Scope(bound_names(node))
-    for inner in walk(node, into_scopes=True):
-        _note_use(scope, inner)
-    for inner in walk(node):
-        if isinstance(inner, cst.Yield):
-            scope.has_yield = True
-        elif isinstance(inner, (cst.Global, cst.Nonlocal)):
-            scope.global_names.update(item.name.value for item in inner.names)
+    scope = Scope()
+    stack: list[tuple[Any, bool]] = [(node, True)]
+    while stack:
+        current, own = stack.pop()
+        kind = type(current)
+        note = _USES.get(kind)
+        if note is not None:
+            note(scope, current)
+        if own:
+            scope.binds.update(_bound_by(current))
+            if kind is cst.Yield:
+                scope.has_yield = True
+            elif kind is cst.Global or kind is cst.Nonlocal:
+                scope.global_names.update(item.name.value for item in current.names)
+            own = current is node or kind not in _SCOPES
+        stack.extend((child, own) for child in children(current))
     return scope
 
 
-def _note_use(scope: Scope, node: cst.CSTNode) -> None:
-    if isinstance(node, cst.Call):
-        func = node.func
-        if isinstance(func, cst.Name):
-            scope.uses.setdefault(func.value, Use()).called = True
-        elif isinstance(func, cst.Attribute) and isinstance(func.value, cst.Name):
-            scope.uses.setdefault(func.value.value, Use()).methods.add(func.attr.value)
-    elif isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name):
-        scope.uses.setdefault(node.value.value, Use()).attributes.add(node.attr.value)
-    elif isinstance(node, (cst.For, cst.CompFor)):
-        name = _iterated_name(node.iter)
-        if name is not None:
-            scope.uses.setdefault(name, Use()).iterated = True
+def _note_call(scope: Scope, node: cst.Call) -> None:
+    func = node.func
+    if isinstance(func, cst.Name):
+        scope.uses.setdefault(func.value, Use()).called = True
+    elif isinstance(func, cst.Attribute):
+        text = dotted(func.value)
+        if text:
+            scope.uses.setdefault(text, Use()).methods.add(func.attr.value)
+
+
+def _note_attribute(scope: Scope, node: cst.Attribute) -> None:
+    text = dotted(node.value)
+    if text:
+        scope.uses.setdefault(text, Use()).attributes.add(node.attr.value)
+
+
+def _note_loop(scope: Scope, node: cst.For | cst.CompFor) -> None:
+    name = _iterated_name(node.iter)
+    if name is not None:
+        scope.uses.setdefault(name, Use()).iterated = True
+
+
+_USES: dict[type, Callable[[Scope, Any], None]] = {
+    cst.Call: _note_call,
+    cst.Attribute: _note_attribute,
+    cst.For: _note_loop,
+    cst.CompFor: _note_loop,
+}
+
+
+def dotted(node: cst.BaseExpression) -> str:
+    """A name or a chain of attributes of a name as text (`self.optimizer`); empty for anything else."""
+    parts: list[str] = []
+    while isinstance(node, cst.Attribute):
+        parts.append(node.attr.value)
+        node = node.value
+    if not isinstance(node, cst.Name):
+        return ""
+    parts.append(node.value)
+    return ".".join(reversed(parts))
 
 
 def _iterated_name(node: cst.BaseExpression) -> str | None:
@@ -131,4 +176,16 @@ def is_terminal(block: cst.BaseSuite) -> bool:
 
 def leaves_loop(block: cst.CSTNode) -> bool:
     """Whether something in a block decides how a loop goes on: break, continue, return or raise."""
-    return any(isinstance(node, (cst.Break, cst.Continue, cst.Return, cst.Raise)) for node in walk(block))
+    return any(type(node) in _LEAVING or _is_exit(node) for node in walk(block))
+
+
+_LEAVING = frozenset({cst.Break, cst.Continue, cst.Return, cst.Raise})
+
+
+def _is_exit(node: cst.CSTNode) -> bool:
+    """`exit()`, `quit()`, `sys.exit()`, `os._exit()`."""
+    if not isinstance(node, cst.Call):
+        return False
+    func = node.func
+    name = func.attr.value if isinstance(func, cst.Attribute) else func.value if isinstance(func, cst.Name) else ""
+    return name in ("exit", "quit", "_exit")

@@ -11,7 +11,7 @@ from ptlint.facts import classes, guards, iteration
 from ptlint.facts.events import Ctx, Enter, Store, Test
 from ptlint.facts.homes import Frame, LoopState
 from ptlint.facts.run import Run
-from ptlint.facts.scopes import bound_names, is_terminal, leaves_loop, target_names
+from ptlint.facts.scopes import bound_names, is_terminal, target_names, walk
 from ptlint.facts.store import assign, keep
 from ptlint.facts.values import (
     NONE,
@@ -236,7 +236,7 @@ def _if(run: Run, node: cst.If, frame: Frame) -> None:
 def _loop_entry(run: Run, frame: Frame, body: cst.CSTNode) -> Locals:
     """The names as a loop head may see them: counters that the body changes are numbers, not constants."""
     entry = dict(frame.locals)
-    for name in bound_names(body):
+    for name in run.trees.bound(body):
         value = entry.get(name)
         if value is None:
             continue
@@ -298,7 +298,7 @@ def _for(run: Run, node: cst.For, frame: Frame) -> None:
     iterable = run.evaluate(node.iter, frame)
     ctx = frame.ctx.child("loop", id(node), frame.place(node))
     ctx.items = iterable
-    ctx.pump = frame.scope.has_yield and any(isinstance(n, cst.Yield) for n in _own(node.body))
+    ctx.pump = frame.scope.has_yield and any(isinstance(n, cst.Yield) for n in walk(node.body))
     iteration.note(run, iterable, frame.place(node.iter), frame.ctx, ctx)
 
     def begin() -> bool:
@@ -311,15 +311,9 @@ def _for(run: Run, node: cst.For, frame: Frame) -> None:
     _run_loop(run, node, frame, ctx, begin)
 
 
-def _own(node: cst.CSTNode) -> Iterable[cst.CSTNode]:
-    from ptlint.facts.scopes import walk
-
-    return walk(node)
-
-
 def _while(run: Run, node: cst.While, frame: Frame) -> None:
     ctx = frame.ctx.child("loop", id(node), frame.place(node))
-    ctx.pump = frame.scope.has_yield and any(isinstance(n, cst.Yield) for n in _own(node.body))
+    ctx.pump = frame.scope.has_yield and any(isinstance(n, cst.Yield) for n in walk(node.body))
 
     def begin() -> bool:
         test = run.evaluate(node.test, frame)
@@ -393,7 +387,7 @@ def _match(run: Run, node: cst.Match, frame: Frame) -> None:
         set_locals(frame, dict(before))
         for name in bound_names(case.pattern):
             frame.locals[name] = UNKNOWN
-        for capture in _own(case.pattern):
+        for capture in walk(case.pattern):
             if isinstance(capture, (cst.MatchAs, cst.MatchStar)) and capture.name is not None:
                 frame.locals[capture.name.value] = UNKNOWN
         frame.ctx = _branch(run, frame, node, f"case{number}", guards.MAYBE, UNKNOWN)

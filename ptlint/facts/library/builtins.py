@@ -281,6 +281,19 @@ def _getattr(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -
     return derived(args.positional[:1])
 
 
+@models("setattr")
+def _setattr(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
+    if len(args.positional) == 3:
+        holder, key, value = args.positional
+        for option in options(holder):
+            if isinstance(option, Obj):
+                if isinstance(key, Const):
+                    option.attrs[str(key.value)] = value
+                else:
+                    option.open = True
+    return NONE
+
+
 @models("vars", "globals", "locals")
 def _vars(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
     value = args.first()

@@ -78,8 +78,13 @@ def method(run: Run, receiver: Module, name: str, args: Arguments, place: Place,
         return UNKNOWN
     if torch_api.lookup(f"torch.nn.Module.{name}") is not None:
         return UNKNOWN
-    if name in ("named_steps", "get_parameter"):
-        return UNKNOWN
+    if name == "__setattr__" and len(args.positional) == 2 and isinstance(args.positional[0], Const):
+        receiver.attrs[str(args.positional[0].value)] = args.positional[1]
+        return NONE
+    if name == "__getattr__" and isinstance(args.first(), Const):
+        return receiver.attrs.get(str(args.positional[0].value), UNKNOWN)
+    if name.startswith("_") or not (receiver.core.open or isinstance(receiver.core.cls, Lib)):
+        return derived(args.all())
     return call_module(run, receiver, args, place, frame, method=name)
 
 
