@@ -7,8 +7,6 @@ import sys
 import threading
 import warnings
 
-from ptlint.outline.shape import OutlineError
-
 # Python 3.10 builds the tree by recursion without a limit: a long chain of calls would overflow the C stack.
 _UNBOUNDED = sys.version_info < (3, 11)
 _SHORT = 50_000
@@ -18,11 +16,13 @@ _TOO_DEEP = ("too many nested parentheses", "too many statically nested blocks",
 
 
 class ParseError(Exception):
-    """Why a text has no tree. `nested` says that it nests too deeply for any parser."""
+    """Why a text has no tree, and where. `nested` says that it nests too deeply for any parser."""
 
-    def __init__(self, error: OutlineError, *, nested: bool) -> None:
-        super().__init__(error.message)
-        self.error = error
+    def __init__(self, message: str, row: int = 1, column: int = 1, *, nested: bool) -> None:
+        super().__init__(message)
+        self.message = message
+        self.row = row
+        self.column = column
         self.nested = nested
 
 
@@ -41,12 +41,12 @@ def _parse(text: str) -> ast.Module:
             return ast.parse(text)
     except SyntaxError as error:
         nested = error.msg.startswith(_TOO_DEEP)
-        place = OutlineError(f"syntax error: {error.msg}", max(error.lineno or 1, 1), max(error.offset or 1, 1))
-        raise ParseError(place, nested=nested) from error
+        row, column = max(error.lineno or 1, 1), max(error.offset or 1, 1)
+        raise ParseError(f"syntax error: {error.msg}", row, column, nested=nested) from error
     except (RecursionError, MemoryError) as error:
-        raise ParseError(OutlineError("the code nests too deeply to be parsed", 1, 1), nested=True) from error
+        raise ParseError("the code nests too deeply to be parsed", nested=True) from error
     except ValueError as error:
-        raise ParseError(OutlineError(f"the code cannot be parsed: {error}", 1, 1), nested=True) from error
+        raise ParseError(f"the code cannot be parsed: {error}", nested=True) from error
 
 
 def _parse_on_a_deep_stack(text: str) -> ast.Module:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ptlint.outline.rows import row_groups
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class Outline:
     imports: tuple[Import, ...] = ()
     error: OutlineError | None = None
     has_main_guard: bool = False
+    text: str = field(default="", repr=False, compare=False)
 
     def statement_at(self, row: int) -> Statement | None:
         """The statement that holds a row."""
@@ -76,3 +80,14 @@ class Outline:
         if low < len(self.statements) and self.statements[low].first_row <= row:
             return self.statements[low]
         return None
+
+    def rows_of(self, row: int) -> range:
+        """The rows that one comment speaks for when it stands on `row`.
+
+        Those of the innermost statement there: of a simple one all, of a compound one its header and decorators.
+        """
+        return self._row_groups.get(row, range(row, row + 1))
+
+    @cached_property
+    def _row_groups(self) -> dict[int, range]:
+        return row_groups(self.text)

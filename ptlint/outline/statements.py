@@ -16,6 +16,7 @@ from typing import Any
 
 from ptlint.outline.binds import names_bound
 from ptlint.outline.parse import ParseError, parse
+from ptlint.outline.rows import grouped_by_row
 from ptlint.outline.shape import Import, Outline, OutlineError, Statement
 from ptlint.outline.unparsed import unparsed
 from ptlint.source.text import line_starts
@@ -50,9 +51,8 @@ def outline(text: str) -> Outline:
         try:
             module = parse(text)
         except ParseError as failure:
-            if failure.nested:
-                return Outline(error=failure.error)
-            return unparsed(text, failure.error)
+            error = OutlineError(failure.message, failure.row, failure.column)
+            return Outline(error=error) if failure.nested else unparsed(text, error)
         return _Reader(text).read(module)
 
 
@@ -77,7 +77,7 @@ class _Reader:
         self._error: OutlineError | None = None
 
     def read(self, module: ast.Module) -> Outline:
-        for group in _grouped_by_row(module.body):
+        for group in grouped_by_row(module.body):
             self._read_group(group)
         self._imports.sort(key=lambda found: found.row)
         return Outline(
@@ -85,6 +85,7 @@ class _Reader:
             tuple(self._imports),
             self._error,
             any(isinstance(node, ast.If) and _is_main_guard(node.test) for node in module.body),
+            self._text,
         )
 
     def _read_group(self, group: list[ast.stmt]) -> None:
@@ -200,20 +201,6 @@ class _Reader:
         while row > 1 and not self._text.startswith("@", self._starts[row - 1]):
             row -= 1
         return row
-
-
-def _grouped_by_row(body: list[ast.stmt]) -> Iterator[list[ast.stmt]]:
-    """The statements, those that `;` joins on a row together."""
-    group: list[ast.stmt] = []
-    last = 0
-    for node in body:
-        if group and node.lineno > last:
-            yield group
-            group = []
-        group.append(node)
-        last = node.end_lineno or node.lineno
-    if group:
-        yield group
 
 
 def _kind(node: ast.stmt) -> str:

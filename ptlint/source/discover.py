@@ -49,7 +49,7 @@ def discover(
             missing.append(path)
         elif force_exclude and is_excluded(absolute, base, globs):
             continue
-        elif os.path.isdir(absolute):
+        elif Path(absolute).is_dir():
             walk = Walk(absolute, base, globs)
             files.update(walk.files())
             warnings += walk.warnings

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from pathspec import GitIgnoreSpec
 
@@ -42,7 +43,7 @@ DEFAULT_EXCLUDE = (
 
 @dataclass(frozen=True)
 class Ignores:
-    """What keeps paths out below a folder: each spec with the folder that it counts from, the one to ask first first."""
+    """What keeps paths out below a folder: specs, each with the folder that it counts from, the nearest first."""
 
     excludes: tuple[str, GitIgnoreSpec]
     gitignores: tuple[tuple[str, GitIgnoreSpec], ...] = ()
@@ -118,7 +119,7 @@ def _verdict(base: str, spec: GitIgnoreSpec, path: str, is_folder: bool) -> bool
 
 def _read_spec(path: str) -> GitIgnoreSpec | None:
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as stream:
+        with Path(path).open(encoding="utf-8", errors="surrogateescape") as stream:
             return _spec(stream.read().splitlines())
     except OSError:
         return None

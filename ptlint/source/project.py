@@ -17,7 +17,7 @@ def find_root(path: Path, explicit: Path | None = None) -> Path:
     if explicit is not None:
         return Path(os.path.abspath(explicit))
     absolute = Path(os.path.abspath(path))
-    folder = absolute if os.path.isdir(absolute) else absolute.parent
+    folder = absolute if absolute.is_dir() else absolute.parent
     home = _home()
     for place in (folder, *folder.parents):
         if _holds(place, home):

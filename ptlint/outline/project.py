@@ -1,0 +1,212 @@
+"""A project: its files, read and outlined on demand, and the programs that their imports make of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+
+from ptlint.config import DEFAULT_TESTS
+from ptlint.outline.programs import ImportGraph
+from ptlint.outline.resolve import Resolver
+from ptlint.outline.statements import Outline, OutlineError, outline
+from ptlint.source.discover import exclude_globs
+from ptlint.source.patterns import is_test_file
+from ptlint.source.project import too_wide
+from ptlint.source.text import SourceError, SourceFile, read_source, source_from_text
+from ptlint.source.walk import Walk
+
+MAX_FILES = 20_000
+
+
+@dataclass(frozen=True)
+class ProjectFile:
+    """A file with its outline; `source` is None where it could not be read, and `error` says what is wrong with it."""
+
+    path: Path
+    source: SourceFile | None
+    outline: Outline
+    error: OutlineError | None = None
+
+
+class Program:
+    """An entry file and what it imports: `files` has the entry first, then breadth first in the order of imports."""
+
+    def __init__(self, entry: Path, order: Callable[[], tuple[Path, ...]]) -> None:
+        self.entry = entry
+        self._order = order
+
+    @cached_property
+    def files(self) -> tuple[Path, ...]:
+        return self._order()
+
+    def __repr__(self) -> str:
+        return f"Program({str(self.entry)!r})"
+
+
+class Project:
+    """All Python files below a root that the excludes leave, and those `extra` that a user named besides.
+
+    `overlay` gives the text of files that differs from the disk's: an editor's buffer, stdin, a fix not yet written.
+    Excludes count from `exclude_root`, which is the root unless said otherwise. Tests (by their path below the root)
+    are never an entry and make no import count, so that what a test does with a file does not colour its findings. A
+    root that holds the home folder is not searched below its own files unless it is `wide` on purpose.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        exclude: Sequence[str] | None = None,
+        extend_exclude: Iterable[str] = (),
+        exclude_root: Path | None = None,
+        tests: Sequence[str] = DEFAULT_TESTS,
+        overlay: Mapping[Path, str | SourceFile] | None = None,
+        extra: Iterable[Path] = (),
+        wide: bool = False,
+    ) -> None:
+        self.root = Path(os.path.abspath(root))
+        self.tests = tuple(tests)
+        self._globs = exclude_globs(exclude, extend_exclude)
+        self._exclude_root = os.path.abspath(exclude_root or root)
+        self._overlay = {_absolute(path): text for path, text in (overlay or {}).items()}
+        self._extra = frozenset(map(_absolute, extra)) | self._overlay.keys()
+        self._deep = wide or not too_wide(self.root)
+        self._read: dict[Path, ProjectFile] = {}
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Every file of the project, sorted."""
+        return tuple(map(Path, self._paths))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know about how the project was searched."""
+        return self._listing[1]
+
+    def file(self, path: Path) -> ProjectFile:
+        """A file's text and outline, read once."""
+        found = self._read.get(path)
+        if found is None:
+            found = self._read[path] = self._load(_absolute(path))
+        return found
+
+    def is_test(self, path: Path) -> bool:
+        return is_test_file(path, self.root, self.tests)
+
+    def module_name(self, path: Path) -> str:
+        """The dotted name under which its package knows a file."""
+        path = _absolute(path)
+        names = [] if path.name == "__init__.py" else [path.stem]
+        folder = path.parent
+        while folder / "__init__.py" in self._known and folder != folder.parent:
+            names.append(folder.name)
+            folder = folder.parent
+        return ".".join(reversed(names)) or path.parent.name
+
+    def resolve(self, from_file: Path, module: str, level: int = 0, entry: Path | None = None) -> Path | None:
+        """The project's file that `module` is when `from_file` imports it in the program of `entry`, if any.
+
+        A name after `from` may be a module too: ask for `module.name`.
+        """
+        files, complete = self._resolver.module(str(from_file), module, level, str(entry or from_file))
+        return Path(files[-1]) if complete else None
+
+    def programs(self) -> tuple[Program, ...]:
+        """The programs of the project by entry, those that begin in a test left out."""
+        return tuple(map(self._program, self._graph.entries))
+
+    def programs_of(self, path: Path) -> tuple[Program, ...]:
+        """The programs that hold a file: at least one."""
+        path = _absolute(path)
+        if path not in self._known:
+            self._extend(path)
+        return tuple(map(self._program, self._graph.entries_reaching(str(path))))
+
+    def with_overlay(self, overlay: Mapping[Path, str | SourceFile]) -> Project:
+        """The same project with other texts on top of this one's; what does not change is not read again."""
+        added = {_absolute(path): text for path, text in overlay.items()}
+        other = object.__new__(Project)
+        other.__dict__.update(self.__dict__)
+        other._overlay = {**self._overlay, **added}
+        other._extra = self._extra | added.keys()
+        other._read = {path: file for path, file in self._read.items() if path not in added}
+        other.__dict__.pop("_graph", None)
+        if not added.keys() <= self._known:
+            other._forget_listing()
+        return other
+
+    @cached_property
+    def _listing(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        walk = Walk(str(self.root), self._exclude_root, self._globs, deep=self._deep)
+        found = list(islice(walk.files(), MAX_FILES + 1))
+        notes = list(walk.warnings)
+        if len(found) > MAX_FILES:
+            found.pop()
+            notes.append(
+                f"{self.root}: the project has more than {MAX_FILES} Python files; the rest is not read as part of it"
+                " (`--root` and `exclude` narrow it)"
+            )
+        return tuple(sorted({*found, *map(str, self._extra)})), tuple(notes)
+
+    @property
+    def _paths(self) -> tuple[str, ...]:
+        return self._listing[0]
+
+    @cached_property
+    def _known(self) -> frozenset[Path]:
+        return frozenset(self.files)
+
+    @cached_property
+    def _resolver(self) -> Resolver:
+        return Resolver(str(self.root), self._paths)
+
+    @cached_property
+    def _graph(self) -> ImportGraph:
+        return ImportGraph(
+            self._paths,
+            lambda path: self.file(Path(path)).outline.imports,
+            lambda path: self.file(Path(path)).outline.has_main_guard,
+            lambda path: self.is_test(Path(path)),
+            self._resolver,
+        )
+
+    def _program(self, entry: str) -> Program:
+        graph = self._graph
+        return Program(Path(entry), lambda: tuple(map(Path, graph.order(entry))))
+
+    def _extend(self, path: Path) -> None:
+        self._extra |= {path}
+        self._forget_listing()
+
+    def _forget_listing(self) -> None:
+        for name in ("_listing", "_known", "_resolver", "_graph"):
+            self.__dict__.pop(name, None)
+
+    def _load(self, path: Path) -> ProjectFile:
+        try:
+            source = self._source(path)
+        except SourceError as error:
+            place = OutlineError(error.message, error.row, error.column)
+            return ProjectFile(path, None, Outline(error=place), place)
+        found = outline(source.text)
+        return ProjectFile(path, source, found, found.error)
+
+    def _source(self, path: Path) -> SourceFile:
+        text = self._overlay.get(path)
+        if text is None:
+            return read_source(path)
+        if isinstance(text, SourceFile):
+            return text
+        try:
+            # A changed text is still written in the encoding of the file that it stands for.
+            return read_source(path).with_text(text)
+        except SourceError:
+            return source_from_text(path, text)
+
+
+def _absolute(path: Path) -> Path:
+    return Path(os.path.abspath(path))
