@@ -22,6 +22,7 @@ from ptlint.facts.values import (
     Instance,
     Items,
     Lib,
+    Loader,
     Mapping,
     Method,
     Mode,
@@ -104,11 +105,11 @@ def derived(values: object) -> Value:
                     where = DEVICE if inner.where == DEVICE else where
                     graph = ATTACHED if inner.graph == ATTACHED else graph
                     batch = batch or inner.batch
-            elif isinstance(option, Obj) and len(wraps) < 4:
+            elif isinstance(option, (Loader, Items)) and len(wraps) < 4:
                 wraps.append(option)
-    if where == UNSURE and graph == UNSURE and batch is None:
+    if where == UNSURE and graph == UNSURE and batch is None and not wraps:
         return UNKNOWN
-    return Unknown(where, graph, batch)
+    return Unknown(where, graph, batch, tuple(wraps))
 
 
 def call_function(run: Run, function: Function, args: Arguments, place: Place, frame: Frame) -> Value:

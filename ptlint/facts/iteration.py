@@ -47,6 +47,8 @@ def sources(value: Value) -> Iterator[Value]:
                 yield option
             elif isinstance(option, Tuple):
                 stack.extend(option.items)
+            elif isinstance(option, Unknown) and option.wraps:
+                stack.extend(option.wraps)
             else:
                 yield option
 
@@ -90,7 +92,8 @@ def _item(run: Run, value: Value, place: Place, frame: Frame) -> Value | None:
     if isinstance(value, Const):
         return Num("str") if isinstance(value.value, (str, bytes)) else None if value.value is None else UNKNOWN
     if isinstance(value, Unknown):
-        batch = value.batch if value.batch is not None else run.make(Batches, place, run.root, tag="loop")
+        batch = value.batch or next((s for s in sources(value) if isinstance(s, Loader)), None)
+        batch = batch if batch is not None else run.make(Batches, place, run.root, tag="loop")
         return Unknown(value.where, value.graph, batch)
     return UNKNOWN
 

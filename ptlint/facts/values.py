@@ -35,7 +35,10 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Unknown(Value):
-    """Anything. `where` and `graph` tell what it was computed from, for when a later use shows it is a tensor."""
+    """Anything. `where` and `graph` tell what it was computed from, for when a later use shows it is a tensor.
+
+    `wraps`: loaders and iterators that code which cannot be read was given (a progress bar, a prefetcher).
+    """
 
     where: str = UNSURE
     graph: str = UNSURE
@@ -43,7 +46,8 @@ class Unknown(Value):
     wraps: tuple[Value, ...] = ()
 
     def key(self) -> object:
-        return ("?", self.where, self.graph, id(self.batch) if self.batch is not None else 0)
+        batch = id(self.batch) if self.batch is not None else 0
+        return ("?", self.where, self.graph, batch, tuple(value.key() for value in self.wraps))
 
 
 UNKNOWN = Unknown()
@@ -571,6 +575,7 @@ def _merge(a: Value, b: Value) -> Value | None:
             a.where if a.where == b.where else UNSURE,
             a.graph if a.graph == b.graph else UNSURE,
             a.batch if a.batch is b.batch else None,
+            a.wraps if a.wraps else b.wraps,
         )
     if isinstance(a, Num) and isinstance(b, Num):
         return Num(

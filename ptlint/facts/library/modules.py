@@ -81,8 +81,9 @@ def method(run: Run, receiver: Module, name: str, args: Arguments, place: Place,
     if name == "__setattr__" and len(args.positional) == 2 and isinstance(args.positional[0], Const):
         receiver.attrs[str(args.positional[0].value)] = args.positional[1]
         return NONE
-    if name == "__getattr__" and isinstance(args.first(), Const):
-        return receiver.attrs.get(str(args.positional[0].value), UNKNOWN)
+    key = args.first()
+    if name == "__getattr__" and isinstance(key, Const):
+        return receiver.attrs.get(str(key.value), UNKNOWN)
     if name.startswith("_") or not (receiver.core.open or isinstance(receiver.core.cls, Lib)):
         return derived(args.all())
     return call_module(run, receiver, args, place, frame, method=name)
