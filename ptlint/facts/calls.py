@@ -175,6 +175,7 @@ def _run_function(run: Run, function: Function, args: Arguments, ctx: Ctx, place
     memo = (id(ctx), id(function.scope), args.key(), run.grad_off)
     found = run.memo.get(memo)
     if found is not None:
+        run.trace.repeat(ctx)
         return found[0]
     ctx.function = function
     body_ctx = ctx

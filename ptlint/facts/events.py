@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ptlint.facts.values import UNKNOWN, CallArgs, Function, Mode, Value
 
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from ptlint.outline.project import ProjectFile
     from ptlint.source.text import SourceFile
     from ptlint.syntax.tree import Tree
+
+
+EventKey = tuple[type, int, int, str]
+E = TypeVar("E", bound="Event")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +72,8 @@ class Ctx:
     """
 
     __slots__ = (
-        "_children", "backward", "depth", "events", "forward", "function", "has_inner_training", "home", "items", "kind",
-        "mode", "once", "parent", "place", "pump", "rarity", "role", "step", "test", "waits",
+        "_children", "backward", "depth", "forward", "function", "happened", "has_inner_training", "home", "items",
+        "kind", "mode", "once", "parent", "place", "pump", "rarity", "role", "step", "test", "waits",
     )  # fmt: skip
 
     def __init__(self, kind: str, parent: Ctx | None, place: Place | None = None) -> None:
@@ -89,7 +93,7 @@ class Ctx:
         self.role = ""
         self.forward = self.backward = self.step = False
         self.has_inner_training = False
-        self.events = 0
+        self.happened: list[EventKey] = []  # what happened right here, for the trace
         self._children: dict[object, Ctx] = {}
 
     def child(self, kind: str, key: object, place: Place | None = None) -> Ctx:
@@ -97,6 +101,14 @@ class Ctx:
         if found is None:
             found = self._children[(kind, key)] = Ctx(kind, self, place)
         return found
+
+    def down(self) -> Iterator[Ctx]:
+        """This context and all below it, in no particular order."""
+        stack = [self]
+        while stack:
+            ctx = stack.pop()
+            yield ctx
+            stack.extend(ctx._children.values())
 
     def up(self) -> Iterator[Ctx]:
         """This context and all around it, innermost first."""
@@ -306,18 +318,36 @@ class Trace:
     """All events of a program, in the order of execution, one for each place, context and kind."""
 
     def __init__(self) -> None:
-        self._events: dict[tuple[type, int, int, str], Event] = {}
+        self._events: dict[EventKey, Event] = {}
         self._order = 0
 
     def add(self, event: Event, detail: str = "") -> None:
-        key = (type(event), id(event.place.node), id(event.ctx), detail)
-        self._events.pop(key, None)
+        key = _event_key(type(event), event.place, event.ctx, detail)
+        if self._events.pop(key, None) is None:
+            event.ctx.happened.append(key)
         self._order += 1
         event.order = self._order
         self._events[key] = event
+
+    def find(self, kind: type[E], place: Place, ctx: Ctx, detail: str = "") -> E | None:
+        """The event of a kind that is noted for a place in a context."""
+        found = self._events.get(_event_key(kind, place, ctx, detail))
+        return found if isinstance(found, kind) else None
+
+    def repeat(self, ctx: Ctx) -> None:
+        """What happened in a context and below it happens once more, in the order in which it did."""
+        keys = [key for below in ctx.down() for key in below.happened]
+        for key in sorted(keys, key=lambda key: self._events[key].order):
+            self._order += 1
+            event = self._events[key] = self._events.pop(key)
+            event.order = self._order
 
     def __iter__(self) -> Iterator[Event]:
         return iter(self._events.values())
 
     def __len__(self) -> int:
         return len(self._events)
+
+
+def _event_key(kind: type[Event], place: Place, ctx: Ctx, detail: str) -> EventKey:
+    return (kind, id(place.node), id(ctx), detail)

@@ -11,7 +11,7 @@ from ptlint.facts import guards, iteration
 from ptlint.facts.arguments import Arguments
 from ptlint.facts.attributes import attribute
 from ptlint.facts.calls import derived
-from ptlint.facts.events import Event, Read, Test
+from ptlint.facts.events import Event, Test
 from ptlint.facts.homes import Frame
 from ptlint.facts.run import Run
 from ptlint.facts.store import assign
@@ -139,9 +139,7 @@ def read(run: Run, value: Value, node: cst.CSTNode, how: str, frame: Frame) -> f
         if isinstance(option, (Num, Array)):
             found |= option.reads
         elif isinstance(option, Tensor) and option.where == DEVICE:
-            event = Read(frame.place(node), frame.ctx, option, how)
-            run.emit(event)
-            found |= {event}
+            found |= {run.note_read(option, how, frame.place(node), frame.ctx)}
     return found
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import libcst as cst
 
-from ptlint.facts.events import Ctx, Event, Place, Trace
+from ptlint.facts.events import Ctx, Event, Place, Read, Trace
 from ptlint.facts.homes import Frame, Home, Trees
 from ptlint.facts.scopes import Scope
 from ptlint.facts.values import (
@@ -210,6 +210,15 @@ class Run:
     def emit(self, event: Event, detail: str = "") -> None:
         event.grad = self.grad_enabled(event.ctx)
         self.trace.add(event, detail)
+
+    def note_read(self, value: Value, how: str, place: Place, ctx: Ctx) -> Read:
+        """The host reads a tensor: the same event when that runs again, so that numbers read from it stay the same."""
+        event = self.trace.find(Read, place, ctx)
+        if event is None:
+            event = Read(place, ctx, value, how)
+        event.value, event.how = value, how
+        self.emit(event)
+        return event
 
     def grad_enabled(self, ctx: Ctx) -> bool:
         """Whether gradients are tracked in a context."""

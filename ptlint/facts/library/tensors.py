@@ -5,7 +5,7 @@ from __future__ import annotations
 from ptlint.facts import torch_api
 from ptlint.facts.arguments import Arguments
 from ptlint.facts.calls import call_module, derived
-from ptlint.facts.events import Backward, Call, Event, Forward, Move, Place, Read, ScalerCall, Step
+from ptlint.facts.events import Backward, Call, Event, Forward, Move, Place, ScalerCall, Step
 from ptlint.facts.expressions import tensor_of
 from ptlint.facts.homes import Frame
 from ptlint.facts.library.devices import device_of
@@ -141,9 +141,7 @@ def _sync(run: Run, inputs: list[Value], how: str, place: Place, frame: Frame) -
     for value in inputs:
         for option in options(value):
             if isinstance(option, Tensor) and option.where == DEVICE:
-                event = Read(place, frame.ctx, option, how.rpartition(".")[2])
-                run.emit(event)
-                found |= {event}
+                found |= {run.note_read(option, how.rpartition(".")[2], place, frame.ctx)}
     return found
 
 
@@ -151,9 +149,7 @@ def read_to_host(run: Run, value: Value, how: str, place: Place, frame: Frame) -
     """`.item()` and its like on what is known to be on the device."""
     if getattr(value, "where", UNSURE) != DEVICE:
         return frozenset()
-    event = Read(place, frame.ctx, value, how)
-    run.emit(event)
-    return frozenset({event})
+    return frozenset({run.note_read(value, how, place, frame.ctx)})
 
 
 def method(run: Run, receiver: Tensor, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
