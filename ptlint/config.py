@@ -21,7 +21,6 @@ Device = Literal["auto", "cuda", "cpu"]
 AmpDtype = Literal["bfloat16", "float16"]
 NoGradStyle = Literal["no_grad", "inference_mode"]
 
-FILE_NAMES = ("ptlint.toml", "pyproject.toml")
 OUTPUT_FORMATS = ("full", "concise", "grouped", "json", "json-lines", "github", "sarif")
 IMPACTS = tuple(impact.label for impact in sorted(Impact, reverse=True))
 DEVICES: tuple[Device, ...] = ("auto", "cuda", "cpu")
@@ -84,27 +83,27 @@ class Config:
         return DEFAULT_TESTS if self.tests is None else self.tests
 
 
-def find(folder: Path) -> Path | None:
-    """The config file that governs `folder`: the nearest upwards, ptlint.toml before pyproject.toml."""
-    for place in (folder, *folder.parents):
-        for name in FILE_NAMES:
-            path = place / name
-            if path.is_file() and (name == "ptlint.toml" or b"ptlint" in _read(path)) and _table(path) is not None:
-                return path
+def in_folder(folder: Path) -> Path | None:
+    """The config file that stands in `folder`: ptlint.toml before a pyproject.toml with our table."""
+    path = folder / "ptlint.toml"
+    if path.is_file():
+        return path
+    path = folder / "pyproject.toml"
+    # Most projects' file has nothing for us: looking for the name costs less than reading TOML.
+    if path.is_file() and b"ptlint" in _read(path) and _table(path) is not None:
+        return path
     return None
 
 
-def load(path: Path | None, root: Path) -> Config:
-    """The config that `path` holds, or the defaults for a project at `root`."""
-    if path is None:
-        return Config(root=root, torch_version=versions.lower_bound(root))
-    table = _table(path)
+def load(path: Path | None, project: Path, base: Path | None = None) -> Config:
+    """The config that `path` holds, or the defaults, for the project at `project`; its globs count from `base`."""
+    table = {} if path is None else _table(path)
     if table is None:
         raise ConfigError(f"{path}: there is no [tool.ptlint] table")
     config = parse(table, str(path))
     if "torch-version" not in table:
-        config = replace(config, torch_version=versions.lower_bound(root))
-    return replace(config, root=path.parent, source=path)
+        config = replace(config, torch_version=versions.lower_bound(project))
+    return replace(config, root=base or (project if path is None else path.parent), source=path)
 
 
 def parse(table: Mapping[str, object], where: str) -> Config:
@@ -123,7 +122,7 @@ def parse(table: Mapping[str, object], where: str) -> Config:
 
 def nearest(wrong: str, right: Iterable[str]) -> str:
     """`, did you mean …?` where something is near, for the end of an error message."""
-    found = difflib.get_close_matches(wrong.lower(), list(right), n=1, cutoff=0.6)
+    found = difflib.get_close_matches(wrong, list(right), n=1, cutoff=0.6)
     return f"; did you mean `{found[0]}`?" if found else ""
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,9 +20,9 @@ from ptlint.rules import Entry
 if TYPE_CHECKING:
     from ptlint.config import Config
     from ptlint.outline.project import Program, Project, ProjectFile
-    from ptlint.outline.statements import Statement
+    from ptlint.outline.statements import OutlineError, Statement
     from ptlint.rule import Root
-    from ptlint.source.text import SourceFile
+    from ptlint.source.text import SourceError, SourceFile
 
 
 @dataclass(frozen=True)
@@ -45,32 +45,38 @@ class Report:
         return finding.location.row if source is None else suppression.comment_row(source, finding.location.row)
 
 
-def lint(project: Project, files: Sequence[Path], config: Config) -> Report:
-    """What is wrong in `files`, as their programs show it."""
+def lint(project: Project, files: Sequence[Path], config: Config, tick: Callable[[], None] | None = None) -> Report:
+    """What is wrong in `files`, as their programs show it; `tick` is called once a file."""
     selection = registry.select(config)
     targets = {shown(path): project.file(path) for path in files}
-    is_test = matcher(config.test_globs, project.root)
-    tests = {name for name, file in targets.items() if is_test(file.path)}
-    rules = selection.rules(config)
-    found = list(_run_rules(project, [f for name, f in targets.items() if name not in tests], rules, config))
+    tests = {name for name, file in targets.items() if project.is_test(file.path)}
+    rules = [rule for rule in selection.rules(config) if config.preview or not rule.preview]
+    judged = {name: file for name, file in targets.items() if name not in tests}
     raw: dict[str, list[Finding]] = {name: [] for name in targets}
-    for finding in _merged(found):
-        if finding.filename in raw and (finding.filename not in tests or finding.code.startswith("PTL0")):
-            impact = selection.impacts.get(finding.code, finding.impact)
-            raw[finding.filename].append(replace(finding, impact=impact))
+    for finding in _merged(_run_rules(project, judged, rules, config)):
+        # Other files of a program were read for these ones' sake and have findings of their own.
+        if finding.filename in judged:
+            raw[finding.filename].append(finding)
     ignores = [(matcher((glob,), config.root), registry.codes_of(codes)) for glob, codes in config.per_file_ignores]
-    ran = frozenset(rule.code for rule in rules if config.preview or not rule.preview)
+    ran = frozenset(rule.code for rule in rules)
     kept: list[Finding] = []
     for name, file in targets.items():
-        findings = _of_file(file, raw[name], frozenset() if name in tests else ran)
+        findings = [
+            replace(finding, impact=selection.impacts.get(finding.code, finding.impact))
+            for finding in _of_file(file, raw[name], ran if name in judged else frozenset())
+        ]
         ignored = frozenset[str]().union(*(codes for matches, codes in ignores if matches(file.path)))
-        kept += [f for f in findings if f.code not in ignored and _wanted(f, selection, config)]
+        kept += [f for f in findings if f.code not in ignored and is_wanted(f, config, selection)]
+        if tick is not None:
+            tick()
     kept.sort(key=lambda finding: finding.sort_key)
     sources = {name: file.source for name, file in targets.items() if file.source is not None}
     return Report(tuple(kept), files=len(targets), sources=sources)
 
 
-def _wanted(finding: Finding, selection: registry.Selection, config: Config) -> bool:
+def is_wanted(finding: Finding, config: Config, selection: registry.Selection | None = None) -> bool:
+    """Whether a run with this config shows the finding."""
+    selection = selection or registry.select(config)
     if finding.code == registry.INTERNAL_ERROR:
         return True
     if finding.code == registry.FILE_NOT_PARSED:
@@ -84,46 +90,57 @@ def _wanted(finding: Finding, selection: registry.Selection, config: Config) -> 
 
 def _of_file(file: ProjectFile, findings: list[Finding], ran: frozenset[str]) -> list[Finding]:
     """The file's own findings: those of rules that no comment suppresses, and those about file and comments."""
-    unread = _not_parsed(file)
-    if file.source is None or unread is not None:
-        return [*findings, *([unread] if unread else [])]
-    return suppression.apply(file, findings, ran)
+    unread = [] if file.error is None or _libcst_reads(file) else [not_parsed(file.path, file.error, file.source)]
+    if file.source is None:
+        return unread
+    return [*unread, *suppression.apply(file, findings, ran)]
 
 
-def _not_parsed(file: ProjectFile) -> Finding | None:
-    error = file.error or file.outline.error
-    if error is None:
-        return None
+def _libcst_reads(file: ProjectFile) -> bool:
+    """Whether libcst knows a syntax that the running Python does not."""
+    whole = [statement for statement in file.outline.statements if statement.kind == "whole"]
+    if file.source is None or not whole:
+        return False
+    from ptlint.syntax.tree import SyntaxUnreadable, Tree
+
+    try:
+        Tree.parse(file.source, whole[0])
+    except SyntaxUnreadable:
+        return False
+    return True
+
+
+def not_parsed(path: Path, error: OutlineError | SourceError, source: SourceFile | None = None) -> Finding:
+    """PTL002 for a file."""
     entry = registry.BY_CODE[registry.FILE_NOT_PARSED]
     place = Position(error.row, error.column)
-    offset = 0 if file.source is None else file.source.offset(error.row, error.column)
+    offset = 0 if source is None or error.row > len(source.line_starts) else source.offset(error.row, error.column)
     return Finding(
-        entry.code, entry.name, error.message, shown(file.path), place, place, offset, offset, impact=entry.impact
+        entry.code, entry.name, error.message, shown(path), place, place, offset, offset, impact=entry.impact
     )
 
 
 def _run_rules(
-    project: Project, targets: Iterable[ProjectFile], entries: Sequence[Entry], config: Config
+    project: Project, targets: Mapping[str, ProjectFile], entries: Sequence[Entry], config: Config
 ) -> Iterator[Finding]:
-    wanted = [entry for entry in entries if config.preview or not entry.preview]
-    names = {shown(file.path): file for file in targets}
+    """What the rules say of the programs that hold any of `targets`."""
     programs: dict[Path, Program] = {}
-    for file in names.values():
+    for file in targets.values():
         programs.update((program.entry, program) for program in project.programs_of(file.path))
-    screen = functools.cache(lambda path: _rooted(project.file(path), wanted))
+    screen = functools.cache(lambda path: _rooted(project.file(path), entries))
     for program in programs.values():
         rooted = frozenset[str]().union(*map(screen, program.files))
-        rules = [entry for entry in wanted if entry.code in rooted]
+        rules = [entry for entry in entries if entry.code in rooted]
         if rules:
-            yield from _run_program(project, program, rules, config, names)
+            yield from _run_program(project, program, rules, config, targets)
 
 
 def _run_program(
-    project: Project, program: Program, entries: Sequence[Entry], config: Config, names: Mapping[str, ProjectFile]
+    project: Project, program: Program, entries: Sequence[Entry], config: Config, targets: Mapping[str, ProjectFile]
 ) -> Iterator[Finding]:
     from ptlint.facts.program import analyse
 
-    blamed = next(name for name in map(shown, program.files) if name in names)
+    blamed = next(name for name in map(shown, program.files) if name in targets)
     try:
         facts = analyse(project, program, config)
     except Exception as failure:  # noqa: BLE001 - a fault of ours in one program must not cost the others

@@ -63,6 +63,24 @@ def comment_row(source: SourceFile, row: int) -> int:
     return row
 
 
+def with_comments(source: SourceFile, findings: Iterable[Finding]) -> tuple[str, int]:
+    """The text with a suppression comment for each finding, and how many were added."""
+    wanted: dict[int, set[str]] = {}
+    for finding in findings:
+        wanted.setdefault(comment_row(source, finding.location.row), set()).add(finding.code)
+    there = {comment.row: comment for comment in find_suppressions(source.text) if comment.kind == "ptlint"}
+    text = source.text
+    for row, codes in sorted(wanted.items(), reverse=True):
+        known = there.get(row)
+        if known is not None and known.codes:
+            start, end = _codes_span(text, known)
+            text = f"{text[:start]}{', '.join((*known.codes, *sorted(codes)))}{text[end:]}"
+        else:
+            end = source.offset(row) + len(source.line(row))
+            text = f"{text[:end].rstrip(' ')}  # ptlint: ignore[{', '.join(sorted(codes))}]{text[end:]}"
+    return text, sum(map(len, wanted.values()))
+
+
 def own_line(source: SourceFile, comment: Suppression) -> bool:
     """Whether nothing but the comment stands on its row."""
     return not source.line(comment.row)[: comment.column - 1].strip()
@@ -74,6 +92,8 @@ def _resolved(comment: Suppression, file: ProjectFile, source: SourceFile) -> _C
         rows = frozenset(file.outline.rows_of(comment.row))
         if own_line(source, comment):
             rows |= frozenset(file.outline.rows_of(_next_code_row(source, comment.row)))
+    if comment.malformed:
+        return _Comment(comment, rows, frozenset(), ())
     if comment.codes is None:
         return _Comment(comment, rows, None, ())
     entries = {word: registry.find(word) for word in comment.codes}
@@ -143,13 +163,8 @@ def _removal(comment: Suppression, left: tuple[str, ...], source: SourceFile) ->
     """Take the comment out, or all of its codes but those `left`."""
     text = source.text
     start, end = comment.start_offset, comment.end_offset
-    words = comment.codes or ()
     if left:
-        first = text.index(words[0], start)
-        last = first
-        for word in words:
-            last = text.index(word, last) + len(word)
-        return (Edit(first, last, ", ".join(left)),)
+        return (Edit(*_codes_span(text, comment), ", ".join(left)),)
     row_start = source.offset(comment.row)
     row_end = row_start + len(source.line(comment.row))
     rest = text[end:row_end].strip()
@@ -162,6 +177,15 @@ def _removal(comment: Suppression, left: tuple[str, ...], source: SourceFile) ->
         return (Edit(row_start + len(before.rstrip()), row_end, ""),)
     after = source.line_starts[comment.row] if comment.row < len(source.line_starts) else len(text)
     return (Edit(row_start, after, ""),)
+
+
+def _codes_span(text: str, comment: Suppression) -> tuple[int, int]:
+    """Where the list of codes stands."""
+    words = comment.codes or ()
+    first = last = text.index(words[0], comment.start_offset)
+    for word in words:
+        last = text.index(word, last) + len(word)
+    return first, last
 
 
 def _finding(code: str, message: str, comment: _Comment, source: SourceFile, fix: Fix | None = None) -> Finding:

@@ -71,14 +71,13 @@ def test_all_keys_are_read(tmp_path: Path) -> None:
     )
 
 
-def test_nearest_file_wins_and_a_pyproject_without_our_table_is_passed_over(tmp_path: Path) -> None:
-    outer = write(tmp_path / "pyproject.toml", "[tool.ptlint]\npreview = true\n")
+def test_a_folder_without_our_table_has_no_config(tmp_path: Path) -> None:
     write(tmp_path / "a" / "pyproject.toml", "[project]\nname = 'x'\n")
-    inner = write(tmp_path / "b" / "ptlint.toml", "")
-    write(tmp_path / "b" / "pyproject.toml", "[tool.ptlint]\n")
-    assert config.find(tmp_path / "a") == outer
-    assert config.find(tmp_path / "b") == inner
-    assert config.find(tmp_path / "b" / "deep" / "er") == inner
+    write(tmp_path / "b" / "pyproject.toml", "[project]\nname = 'ptlint'\n")
+    ours = write(tmp_path / "c" / "pyproject.toml", "[tool.ptlint]\n")
+    inner = write(tmp_path / "d" / "ptlint.toml", "")
+    write(tmp_path / "d" / "pyproject.toml", "[tool.ptlint]\n")
+    assert [config.in_folder(tmp_path / name) for name in "abcd"] == [None, None, ours, inner]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 from fixture_files import FOLDER, Fixture, expected_of, fixtures, python_files
 
 from ptlint import registry
+from ptlint.config import Config
 from ptlint.rule import USE_INSTEAD, Rule, sections
 from ptlint.runner import Request, run
 
@@ -114,7 +115,7 @@ def _examples_findings(rule: type[Rule], text: str, folder: Path) -> list[str]:
     return [finding.message for finding in outcome.report.findings if finding.location.row > rows]
 
 
-def _with_rule(config: registry.Config, rule: type[Rule]) -> registry.Config:
+def _with_rule(config: Config, rule: type[Rule]) -> Config:
     from dataclasses import replace
 
     return replace(config, select=(rule.code,), preview=rule.preview)

@@ -15,7 +15,7 @@ import pytest
 from ptlint import __version__
 from ptlint.cli import main
 
-UNUSED = "x = 1  # ptlint: ignore[PTL101]\n"
+UNUSED = "x = 1  # ptlint: ignore\n"
 BROKEN = "for batch in loader\n    step(batch)\n"
 
 
@@ -75,7 +75,7 @@ def test_findings_exit_with_one_and_exit_zero_masks_it(ptlint: Ptlint) -> None:
     ptlint.write("a.py", UNUSED)
     run = ptlint("a.py", "--output-format", "concise")
     assert run.status == 1
-    assert run.out.splitlines()[0] == "a.py:1:8: PTL001 [*] this comment suppresses no PTL101"
+    assert run.out.splitlines()[0] == "a.py:1:8: PTL001 [*] this comment suppresses nothing"
     assert ptlint("a.py", "--exit-zero").status == 0
 
 
@@ -88,7 +88,7 @@ def test_a_syntax_error_is_a_finding_and_the_rest_is_linted(ptlint: Ptlint) -> N
     assert "PTL002" in run.out.splitlines()[0]
     assert "b.py:1:8: PTL001" in run.out
     assert ptlint("a.py", "--ignore", "PTL002").status == 0
-    assert ptlint("a.py", "--select", "PTL101").status == 1
+    assert ptlint("a.py", "--select", "PTL003").status == 1
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_diff_writes_nothing(ptlint: Ptlint) -> None:
     path = ptlint.write("a.py", UNUSED)
     run = ptlint("a.py", "--diff")
     assert run.status == 1
-    assert "-x = 1  # ptlint: ignore[PTL101]\n+x = 1\n" in run.out
+    assert "-x = 1  # ptlint: ignore\n+x = 1\n" in run.out
     assert path.read_text() == UNUSED
     path.write_text("x = 1\n")
     assert ptlint("a.py", "--diff") == Run(0, "", "")
