@@ -1,0 +1,298 @@
+"""The engine over made-up rules: screening, isolation, suppression, programs, tests, what a run shows."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ptlint import engine, registry
+from ptlint.config import Config
+from ptlint.findings import Edit, Finding, Fix, Impact, Safety
+from ptlint.outline.project import Program, Project
+from ptlint.paths import shown
+from ptlint.rules import Entry
+
+HEADLINE = "x = 1\n"
+
+
+@dataclass(frozen=True)
+class FakeRule:
+    """Finds every call of one name, in every file of the program."""
+
+    code: str
+    name: str
+    calls: str
+    crashes: bool = False
+    preview: bool = False
+    safety: Safety | None = None
+
+    def check(self, facts: Any) -> Iterator[Finding]:
+        for path in facts.program.files:
+            source = facts.project.file(path).source
+            for node in ast.walk(ast.parse(source.text)):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == self.calls:
+                    start = source.offset(node.lineno, node.col_offset + 1)
+                    end = source.offset(node.end_lineno or 1, (node.end_col_offset or 0) + 1)
+                    fix = None
+                    if self.safety is not None:
+                        fix = Fix("Call it fast", self.safety, (Edit(start, start + len(self.calls), "fast"),))
+                    yield Finding(
+                        self.code,
+                        self.name,
+                        f"`{self.calls}` is slow",
+                        shown(path),
+                        source.position(start),
+                        source.position(end),
+                        start,
+                        end,
+                        preview=self.preview,
+                        fix=fix,
+                    )
+        if self.crashes:
+            raise KeyError("a fault of ours")
+
+
+SLOW = FakeRule("PTL901", "slow-call", "slow", safety=Safety.SAFE)
+OTHER = FakeRule("PTL902", "other-call", "other")
+BROKEN = FakeRule("PTL903", "broken-rule", "slow", crashes=True)
+
+Lint = Callable[..., list[tuple[str, int, str]]]
+
+
+class Bench:
+    """A scratch project and the rules of a test."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.root = root
+        self.analysed: list[Path] = []
+        self._monkeypatch = monkeypatch
+        self.rules(SLOW, OTHER)
+
+        def analyse(project: Project, program: Program, config: Config) -> Any:
+            self.analysed.append(program.entry)
+            return SimpleNamespace(project=project, program=program)
+
+        monkeypatch.setattr("ptlint.facts.program.analyse", analyse)
+
+    def rules(self, *rules: FakeRule) -> None:
+        about = [entry for entry in registry.BY_CODE.values() if entry.code.startswith("PTL0")]
+        entries = [
+            Entry(rule.code, rule.name, "m", Impact.MEDIUM, rule.preview, "both", None, (), (rule.calls,), "")
+            for rule in rules
+        ]
+        by_code = {rule.code: rule for rule in rules}
+        self._monkeypatch.setattr(registry, "RULES", (*about, *entries))
+        self._monkeypatch.setattr(registry, "BY_CODE", {entry.code: entry for entry in (*about, *entries)})
+        self._monkeypatch.setattr(registry, "BY_NAME", {entry.name: entry for entry in (*about, *entries)})
+        self._monkeypatch.setattr(registry, "load", lambda entry: by_code[entry.code])
+
+    def write(self, name: str, text: str) -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+    def findings(self, *names: str, **settings: Any) -> tuple[Finding, ...]:
+        config = replace(Config(root=self.root), **settings)
+        project = Project(self.root, tests=config.test_globs)
+        files = [self.root / name for name in names] or project.files
+        return engine.lint(project, files, config).findings
+
+    def lint(self, *names: str, **settings: Any) -> list[tuple[str, int, str]]:
+        return [(f.filename, f.location.row, f.code) for f in self.findings(*names, **settings)]
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    monkeypatch.chdir(tmp_path)
+    return Bench(tmp_path, monkeypatch)
+
+
+def test_nothing_is_analysed_where_no_root_is(bench: Bench) -> None:
+    bench.write("a.py", HEADLINE)
+    bench.write("b.py", "slow()\n")
+    assert bench.lint() == [("b.py", 1, "PTL901")]
+    assert bench.analysed == [bench.root / "b.py"]
+
+
+@pytest.mark.parametrize(
+    ("root", "text", "holds"),
+    [
+        pytest.param("backward", "loss.backward()\n", True, id="attribute"),
+        pytest.param("torch.cuda.empty_cache", "torch.cuda.empty_cache()\n", True, id="dotted"),
+        pytest.param("While", "while x:\n    f()\n", True, id="node"),
+        pytest.param(("For|While", "backward"), "for a in b:\n    a.backward()\n", True, id="all of a tuple"),
+        pytest.param(("For|While", "backward"), "for a in b:\n    pass\na.backward()\n", False, id="in one statement"),
+        pytest.param("backward", "forward()\n", False, id="absent"),
+    ],
+)
+def test_roots(bench: Bench, root: str | tuple[str, ...], text: str, holds: bool) -> None:
+    entry = registry.BY_CODE[SLOW.code]._replace(roots=(root,))
+    bench._monkeypatch.setattr(registry, "RULES", (entry,))
+    bench.write("a.py", text)
+    bench.lint()
+    assert bool(bench.analysed) is holds
+
+
+def test_a_rule_that_crashes_is_one_finding_and_the_others_go_on(bench: Bench) -> None:
+    bench.rules(BROKEN, OTHER)
+    bench.write("a.py", "slow()\nother()\n")
+    findings = bench.findings()
+    assert [finding.code for finding in findings] == ["PTL000", "PTL903", "PTL902"]
+    assert "rule PTL903 failed: KeyError: 'a fault of ours' (test_engine.py:" in findings[0].message
+    assert [f.code for f in bench.findings(select=("PTL902",))] == ["PTL902"]
+    assert [f.code for f in bench.findings(select=("PTL903",), min_impact=Impact.HIGH)] == ["PTL000"]
+
+
+def test_an_analysis_that_crashes_costs_its_program_only(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def analyse(project: Project, program: Program, config: Config) -> Any:
+        if program.entry.name == "a.py":
+            raise RecursionError("too deep")
+        return SimpleNamespace(project=project, program=program)
+
+    monkeypatch.setattr("ptlint.facts.program.analyse", analyse)
+    bench.write("a.py", "slow()\n")
+    bench.write("b.py", "slow()\n")
+    assert bench.lint() == [("a.py", 1, "PTL000"), ("b.py", 1, "PTL901")]
+
+
+def test_a_file_and_its_project_agree(bench: Bench) -> None:
+    bench.write("main.py", "import helper\nother()\n")
+    bench.write("helper.py", "slow()\n")
+    assert bench.lint() == [("helper.py", 1, "PTL901"), ("main.py", 2, "PTL902")]
+    assert bench.lint("helper.py") == [("helper.py", 1, "PTL901")]
+    assert bench.lint("main.py") == [("main.py", 2, "PTL902")]
+
+
+def test_a_shared_file_has_each_finding_once(bench: Bench) -> None:
+    bench.write("one.py", "import helper\n")
+    bench.write("two.py", "import helper\n")
+    bench.write("helper.py", "slow()\n")
+    assert bench.lint() == [("helper.py", 1, "PTL901")]
+
+
+def test_a_fix_counts_only_where_every_program_allows_it(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_entry = {
+        "one.py": replace(SLOW, safety=Safety.SAFE),
+        "two.py": replace(SLOW, safety=Safety.UNSAFE),
+        "three.py": replace(SLOW, safety=None),
+    }
+    rule = SimpleNamespace(check=lambda facts: by_entry[facts.program.entry.name].check(facts))
+    monkeypatch.setattr(registry, "load", lambda entry: rule)
+    bench.write("helper.py", "slow()\n")
+    bench.write("one.py", "import helper\n")
+    bench.write("two.py", "import helper\n")
+    (finding,) = bench.findings()
+    assert finding.fix is not None
+    assert finding.fix.safety is Safety.UNSAFE
+    bench.write("three.py", "import helper\n")
+    (finding,) = bench.findings()
+    assert finding.fix is None
+
+
+def test_tests_get_only_ptl0(bench: Bench) -> None:
+    bench.write("tests/test_a.py", "slow()\nx = 1  # ptlint: ignore[PTL999]\ny = 1  # ptlint: ignore[PTL901]\n")
+    assert bench.lint() == [("tests/test_a.py", 2, "PTL003")]
+    assert bench.lint(tests=()) == [
+        ("tests/test_a.py", 1, "PTL901"),
+        ("tests/test_a.py", 2, "PTL003"),
+        ("tests/test_a.py", 3, "PTL001"),
+    ]
+
+
+def test_preview_rules_need_preview(bench: Bench) -> None:
+    bench.rules(replace(SLOW, preview=True))
+    bench.write("a.py", "slow()\nx = 1  # ptlint: ignore[PTL901]\n")
+    assert bench.lint() == []
+    assert bench.lint(select=("PTL901",)) == []
+    assert bench.lint(preview=True) == [("a.py", 1, "PTL901"), ("a.py", 2, "PTL001")]
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        pytest.param("slow()  # ptlint: ignore[PTL901]\n", [], id="by code"),
+        pytest.param("slow()  # ptlint: ignore[slow-call]\n", [], id="by name"),
+        pytest.param("slow()  # ptlint: ignore\n", [], id="bare"),
+        pytest.param("slow()  # noqa: PTL901\n", [], id="noqa"),
+        pytest.param("slow()  # noqa: E501, PTL901\n", [], id="noqa among others"),
+        pytest.param("slow()  # noqa\n", [], id="bare noqa"),
+        pytest.param("slow()  # noqa: E501\n", [1], id="noqa of another tool"),
+        pytest.param("slow()  # ptlint: ignore[PTL902]\n", [1], id="another code"),
+        pytest.param("# ptlint: ignore[PTL901]\nslow()\nslow()\n", [3], id="own line above, the next statement only"),
+        pytest.param("# ptlint: ignore[PTL901]\n# why\n\nslow()\n", [], id="own line with more comments between"),
+        pytest.param("x = (\n    slow(),\n    2,  # ptlint: ignore[PTL901]\n)\n", [], id="any line of a statement"),
+        pytest.param("for a in slow():  # ptlint: ignore[PTL901]\n    slow()\n", [2], id="header, not body"),
+        pytest.param("for a in slow(\n    1,  # ptlint: ignore[PTL901]\n):\n    slow()\n", [4], id="long header"),
+        pytest.param("@slow()\n@deco  # ptlint: ignore[PTL901]\ndef f():\n    slow()\n", [4], id="decorators"),
+        pytest.param("slow()\nslow()\n# ptlint: ignore-file[PTL901]\n", [], id="file"),
+        pytest.param("slow()\n# ptlint: ignore-file\n", [], id="file, bare"),
+        pytest.param("slow(); x = '# ptlint: ignore[PTL901]'\n", [1], id="not in a string"),
+        pytest.param("if a:\n    # ptlint: ignore[PTL901]\n    slow()\nelse:\n    slow()\n", [5], id="in a block"),
+    ],
+)
+def test_suppression(bench: Bench, text: str, rows: list[int]) -> None:
+    bench.write("a.py", text)
+    assert [row for _, row, code in bench.lint() if code == "PTL901"] == rows
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "fixed"),
+    [
+        pytest.param("x = 1  # ptlint: ignore[PTL901]\n", {}, "x = 1\n", id="the comment goes"),
+        pytest.param("# ptlint: ignore[PTL901]\nx = 1\n", {}, "x = 1\n", id="the row goes"),
+        pytest.param("x = 1  # ptlint: ignore\n", {}, "x = 1\n", id="bare"),
+        pytest.param("x = 1  # noqa: PTL901\n", {}, "x = 1\n", id="noqa"),
+        pytest.param("x = 1  # noqa: E501, PTL901\n", {}, "x = 1  # noqa: E501\n", id="others stay"),
+        pytest.param("slow()  # noqa: PTL902,PTL901\n", {}, "slow()  # noqa: PTL901\n", id="used ones stay"),
+        pytest.param("x = 1  # ptlint: ignore[PTL901] why\n", {}, "x = 1  # why\n", id="text behind stays"),
+        pytest.param("x = 1  # noqa: PTL901  # why\n", {}, "x = 1  # why\n", id="a comment behind stays"),
+        pytest.param("# ptlint: ignore-file[PTL901, PTL902]\nslow()\n", {}, "# ptlint: ignore-file[PTL901]\nslow()\n"),
+        pytest.param("x = 1  # noqa\n", {}, None, id="bare noqa is never judged"),
+        pytest.param("x = 1  # noqa: E501\n", {}, None, id="another tool's"),
+        pytest.param("x = 1  # ptlint: ignore[PTL901]\n", {"select": ("PTL902", "PTL001")}, None, id="did not run"),
+        pytest.param("x = 1  # ptlint: ignore\n", {"select": ("PTL902", "PTL001")}, None, id="not all ran"),
+        pytest.param("x = 1  # ptlint: ignore[PTL901]\n", {"ignore": ("PTL001",)}, None, id="not asked for"),
+        pytest.param("slow()  # ptlint: ignore[PTL901]\n", {"min_impact": Impact.HIGH}, None, id="hidden is used"),
+        pytest.param("x = 1  # ptlint: ignore[PTL901, PTL001]\n", {}, None, id="silenced itself"),
+    ],
+)
+def test_unused_suppressions(bench: Bench, text: str, settings: dict[str, Any], fixed: str | None) -> None:
+    bench.write("a.py", text)
+    findings = [finding for finding in bench.findings(**settings) if finding.code == "PTL001"]
+    if fixed is None:
+        assert findings == []
+        return
+    (finding,) = findings
+    assert finding.fix is not None
+    assert finding.fix.safety is Safety.SAFE
+    (edit,) = finding.fix.edits
+    assert text[: edit.start] + edit.text + text[edit.end :] == fixed
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("slow()  # noqa PTL901\n", "lacks its colon"),
+        ("slow()  # ptlint: ignore[]\n", "no rule is named"),
+        ("slow()  # ptlint: ignore[PTL999]\n", "unknown rule `PTL999`"),
+        ("slow()  # ptlint: ignore[slow-cal]\n", "did you mean `slow-call`?"),
+        ("slow()  # noqa: PTL90\n", "unknown rule `PTL90`"),
+    ],
+)
+def test_malformed_suppressions_silence_nothing(bench: Bench, text: str, said: str) -> None:
+    bench.write("a.py", text)
+    findings = bench.findings()
+    assert [finding.code for finding in findings] == ["PTL901", "PTL003"]
+    assert said in findings[1].message
+
+
+def test_per_rule_impact(bench: Bench) -> None:
+    bench.write("a.py", "slow()\n")
+    (finding,) = bench.findings(rules={"slow-call": {"impact": "high"}}, min_impact=Impact.HIGH)
+    assert finding.impact is Impact.HIGH
