@@ -125,7 +125,8 @@ def source_from_bytes(path: Path, data: bytes) -> SourceFile:
         before = body[: error.start].decode(encoding, "replace")
         raise SourceError(f"the file is not valid {encoding}: {error.reason}", *_place(before)) from error
     except (LookupError, ValueError) as error:
-        raise SourceError(f"the file cannot be decoded as {encoding}: {error}") from error
+        reason = str(error).partition(";")[0]
+        raise SourceError(f"the file cannot be decoded as {encoding}: {reason}") from error
     _check_text(text)
     return SourceFile(path, text, encoding, bom, exact=encoding == "utf-8" or _comes_back(text, encoding, body))
 
