@@ -6,6 +6,7 @@ Nothing here reads a config file, prints or writes.
 from __future__ import annotations
 
 import functools
+import os
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from ptlint.outline.statements import OutlineError, Statement
     from ptlint.rule import Root
     from ptlint.source.text import SourceError, SourceFile
+
+KEPT_LINES = 20_000
+"""How many lines of trees are kept from one program to the next."""
 
 
 @dataclass(frozen=True)
@@ -128,29 +132,50 @@ def _run_rules(
     for file in targets.values():
         programs.update((program.entry, program) for program in project.programs_of(file.path))
     screen = functools.cache(lambda path: _rooted(project.file(path), entries))
+    analyst: _Analyst | None = None
     for program in programs.values():
         rooted = frozenset[str]().union(*map(screen, program.files))
         rules = [entry for entry in entries if entry.code in rooted]
         if rules:
-            yield from _run_program(project, program, rules, config, targets)
+            analyst = analyst or _Analyst(project, config)
+            blamed = next(name for name in map(shown, program.files) if name in targets)
+            yield from analyst.judge(program, rules, blamed)
 
 
-def _run_program(
-    project: Project, program: Program, entries: Sequence[Entry], config: Config, targets: Mapping[str, ProjectFile]
-) -> Iterator[Finding]:
-    from ptlint.facts.program import analyse
+class _Analyst:
+    """Facts and rules over one program after another; made only where there is one to judge."""
 
-    blamed = next(name for name in map(shown, program.files) if name in targets)
-    try:
-        facts = analyse(project, program, config)
-    except Exception as failure:  # noqa: BLE001 - a fault of ours in one program must not cost the others
-        yield internal_error(blamed, "the analysis of this program", failure)
-        return
-    for entry in entries:
+    def __init__(self, project: Project, config: Config) -> None:
+        from ptlint.facts.homes import Trees
+
+        self._project = project
+        self._config = config
+        self._new_trees = Trees
+        self._trees = Trees()
+
+    def judge(self, program: Program, entries: Iterable[Entry], blamed: str) -> Iterator[Finding]:
+        """What the rules find; a failure of ours is a finding in the file `blamed`."""
+        from ptlint.facts.program import analyse
+
+        # Programs share files: what one made of them serves the next, as long as there is not too much of it.
+        if self._trees.lines > KEPT_LINES:
+            self._trees = self._new_trees()
         try:
-            yield from registry.load(entry).check(facts)
-        except Exception as failure:  # noqa: BLE001 - a fault of ours in one rule must not cost the others
-            yield internal_error(blamed, f"rule {entry.code}", failure)
+            facts = analyse(self._project, program, self._config, self._trees)
+        except Exception as failure:  # noqa: BLE001 - a fault of ours in one program must not cost the others
+            yield _failure_of_ours(blamed, "the analysis of this program", failure)
+            return
+        for entry in entries:
+            try:
+                yield from registry.load(entry).check(facts)
+            except Exception as failure:  # noqa: BLE001 - nor must one in a rule
+                yield _failure_of_ours(blamed, f"rule {entry.code}", failure)
+
+
+def _failure_of_ours(filename: str, what: str, failure: Exception) -> Finding:
+    if os.environ.get("PTLINT_DEBUG"):
+        raise failure
+    return internal_error(filename, what, failure)
 
 
 def internal_error(filename: str, what: str, failure: BaseException) -> Finding:
@@ -175,7 +200,7 @@ def internal_error(filename: str, what: str, failure: BaseException) -> Finding:
 def _rooted(file: ProjectFile, entries: Sequence[Entry]) -> frozenset[str]:
     """The codes of the rules for which some statement of the file is a root."""
     left = list(entries)
-    found = set()
+    found: set[str] = set()
     for statement in file.outline.statements:
         holding = [entry for entry in left if any(_holds(statement, root) for root in entry.roots)]
         if holding:
@@ -194,9 +219,11 @@ def _holds(statement: Statement, root: Root) -> bool:
 
 def _merged(findings: Iterable[Finding]) -> Iterator[Finding]:
     """One finding a code and place: of a file that several programs reach, what holds in all of them."""
-    same: dict[tuple[str, str, int, int], list[Finding]] = {}
+    same: dict[tuple[str, str, int, int, str], list[Finding]] = {}
     for finding in findings:
-        same.setdefault((finding.code, finding.filename, finding.start_offset, finding.end_offset), []).append(finding)
+        what = finding.message if finding.code == registry.INTERNAL_ERROR else ""
+        key = (finding.code, finding.filename, finding.start_offset, finding.end_offset, what)
+        same.setdefault(key, []).append(finding)
     for group in same.values():
         yield group[0] if len(group) == 1 else _one_of(group)
 

@@ -117,8 +117,10 @@ class Fixture:
                 path = self.path / name if self.path.is_dir() else self.path
                 marked = _with_markers(source.with_text(stripped(source.text)), [e for e in found if e.file == name])
                 path.write_bytes(source.encode(marked))
-        for stale in (self.fixed,):
-            shutil.rmtree(stale, ignore_errors=True) if stale.is_dir() else stale.unlink(missing_ok=True)
+        if self.fixed.is_dir():
+            shutil.rmtree(self.fixed)
+        else:
+            self.fixed.unlink(missing_ok=True)
         if any(item.safety for item in found):
             self.lint(folder, fix=True)
             if self.path.is_dir():
@@ -164,8 +166,7 @@ def expected_of(findings: Iterable[Finding], folder: Path) -> list[Expected]:
     """Findings as markers would say them."""
     found = []
     for finding in findings:
-        path = Path(finding.filename)
-        name = path.relative_to(folder).as_posix() if path.is_absolute() else path.as_posix()
+        name = Path(finding.filename).absolute().relative_to(folder).as_posix()
         safety = finding.fix.safety.value if finding.fix else ""
         found.append(
             Expected(name, finding.location.row, finding.location.column, finding.code, safety, finding.preview)

@@ -74,7 +74,7 @@ class Bench:
         self._monkeypatch = monkeypatch
         self.rules(SLOW, OTHER)
 
-        def analyse(project: Project, program: Program, config: Config) -> Any:
+        def analyse(project: Project, program: Program, *_: object) -> Any:
             self.analysed.append(program.entry)
             return SimpleNamespace(project=project, program=program)
 
@@ -145,12 +145,15 @@ def test_a_rule_that_crashes_is_one_finding_and_the_others_go_on(bench: Bench) -
     findings = bench.findings()
     assert [finding.code for finding in findings] == ["PTL000", "PTL903", "PTL902"]
     assert "rule PTL903 failed: KeyError: 'a fault of ours' (test_engine.py:" in findings[0].message
+    bench.rules(BROKEN, replace(BROKEN, code="PTL904", name="another-one"))
+    assert [finding.code for finding in bench.findings()] == ["PTL000", "PTL000", "PTL903", "PTL904"]
+    bench.rules(BROKEN, OTHER)
     assert [f.code for f in bench.findings(select=("PTL902",))] == ["PTL902"]
     assert [f.code for f in bench.findings(select=("PTL903",), min_impact=Impact.HIGH)] == ["PTL000"]
 
 
 def test_an_analysis_that_crashes_costs_its_program_only(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    def analyse(project: Project, program: Program, config: Config) -> Any:
+    def analyse(project: Project, program: Program, *_: object) -> Any:
         if program.entry.name == "a.py":
             raise RecursionError("too deep")
         return SimpleNamespace(project=project, program=program)
