@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from ptlint.facts.values import UNKNOWN, CallArgs, Const, Value
+
+if TYPE_CHECKING:
+    from ptlint.facts.events import Place
 
 
 @dataclass(slots=True)
@@ -15,6 +19,7 @@ class Arguments:
     """Positional and keyword arguments, stars spread where their content is known.
 
     `open`: some star could not be spread, so that any parameter may be set. Nodes are None for spread arguments.
+    `origins`: where the value of a spread keyword was written.
     """
 
     positional: list[Value] = field(default_factory=list)
@@ -22,6 +27,7 @@ class Arguments:
     keywords: dict[str, Value] = field(default_factory=dict)
     keyword_nodes: dict[str, cst.Arg] = field(default_factory=dict)
     open: bool = False
+    origins: dict[str, Place] = field(default_factory=dict)
 
     def add(self, value: Value, node: cst.Arg | None = None) -> Arguments:
         self.positional.append(value)
@@ -48,11 +54,12 @@ class Arguments:
 
     def prepend(self, value: Value) -> Arguments:
         """The same arguments after one more."""
-        return Arguments([value, *self.positional], [None, *self.nodes], self.keywords, self.keyword_nodes, self.open)
+        positional, nodes = [value, *self.positional], [None, *self.nodes]
+        return Arguments(positional, nodes, self.keywords, self.keyword_nodes, self.open, self.origins)
 
     def bind(self, params: Sequence[str], keyword_only: frozenset[str] = frozenset()) -> CallArgs:
         """Bind to the names of a known signature."""
-        bound = CallArgs(open=self.open)
+        bound = CallArgs(open=self.open, origins=self.origins)
         places = [name for name in params if name not in keyword_only]
         for index, value in enumerate(self.positional):
             if index < len(places):

@@ -11,6 +11,7 @@ from ptlint.facts.values import (
     DETACHED,
     DEVICE,
     HOST,
+    NOWHERE,
     UNKNOWN,
     UNSURE,
     Array,
@@ -70,7 +71,7 @@ def _attribute(run: Run, base: Value, name: str, place: Place, frame: Frame) -> 
     if isinstance(base, Unknown):
         if name in ("shape", "ndim", "dtype"):
             return Num("any")
-        return Unknown(base.where, base.graph, base.batch)
+        return Unknown(base.where, base.graph, base.batch, came=base.came)
     if isinstance(base, (Items, Num, Const)):
         return Method(base, name)
     return Method(base, name)
@@ -98,8 +99,8 @@ def _tensor_attribute(run: Run, base: Tensor, name: str) -> Value:
     if name == "data":
         return Tensor(base.where, DETACHED, base.dtype, base.batch, module=base.module)
     if name in ("grad", "T", "mT", "H", "real", "imag"):
-        graph = DETACHED if name == "grad" else base.graph
-        return Tensor(base.where, graph, base.dtype, base.batch, module=base.module)
+        graph, came = (DETACHED, NOWHERE) if name == "grad" else (base.graph, base.came)
+        return Tensor(base.where, graph, base.dtype, base.batch, module=base.module, came=came)
     if name == "grad_fn":
         return UNKNOWN
     return Method(base, name)
@@ -109,7 +110,7 @@ def _object_attribute(run: Run, base: Obj, name: str, place: Place, frame: Frame
     if name in base.attrs:
         value = base.attrs[name]
         if isinstance(base, Module) and isinstance(value, Tensor):
-            return Tensor(UNSURE if value.where == HOST else value.where, value.graph, value.dtype)
+            return Tensor(UNSURE if value.where == HOST else value.where, value.graph, value.dtype, came=value.came)
         return value
     if isinstance(base.cls, ProjectClass):
         found = base.cls.find(name)

@@ -6,7 +6,7 @@ import libcst as cst
 
 from ptlint.facts import classes, torch_api
 from ptlint.facts.arguments import Arguments
-from ptlint.facts.events import Ctx, Forward, Place
+from ptlint.facts.events import Ctx, Event, Forward, Place
 from ptlint.facts.homes import Frame, Home
 from ptlint.facts.run import MAX_DEPTH, MAX_WORK, Run
 from ptlint.facts.values import (
@@ -14,6 +14,7 @@ from ptlint.facts.values import (
     DETACHED,
     DEVICE,
     NONE,
+    NOWHERE,
     UNKNOWN,
     UNSURE,
     Const,
@@ -35,8 +36,11 @@ from ptlint.facts.values import (
     Tuple,
     Unknown,
     Value,
+    came_of,
     join_all,
     options,
+    reads_of,
+    through,
 )
 
 MAX_RECURSION = 2
@@ -91,8 +95,12 @@ def derived(values: object) -> Value:
     where = graph = UNSURE
     batch: Value | None = None
     wraps: list[Value] = []
+    came = NOWHERE
+    reads: frozenset[Event] = frozenset()
     for value in values:  # type: ignore[attr-defined]
         for option in options(value):
+            came = came | came_of(option)
+            reads = reads | reads_of(option)
             if isinstance(option, (Tensor, Unknown)):
                 if option.where == DEVICE:
                     where = DEVICE
@@ -107,9 +115,9 @@ def derived(values: object) -> Value:
                     batch = batch or inner.batch
             elif isinstance(option, (Loader, Items)) and len(wraps) < 4:
                 wraps.append(option)
-    if where == UNSURE and graph == UNSURE and batch is None and not wraps:
+    if where == UNSURE and graph == UNSURE and batch is None and not wraps and not came and not reads:
         return UNKNOWN
-    return Unknown(where, graph, batch, tuple(wraps))
+    return Unknown(where, graph, batch, tuple(wraps), came, reads)
 
 
 def call_function(run: Run, function: Function, args: Arguments, place: Place, frame: Frame) -> Value:
@@ -270,6 +278,10 @@ def bind_parameters(run: Run, function: Function, args: Arguments, inner: Frame)
         place = inner.place(params.star_kwarg)
         mapping = run.make(Mapping, place, inner.ctx)
         mapping.entries = dict(keywords)
+        called = inner.ctx.frame().place
+        mapping.origins = dict(args.origins)
+        if called is not None:
+            mapping.origins.update({key: called.at(node) for key, node in args.keyword_nodes.items()})
         mapping.rest = UNKNOWN if args.open else None
         values[params.star_kwarg.name.value] = mapping
     for name, value in values.items():
@@ -311,6 +323,8 @@ def call_module(
     event = Forward(place, frame.ctx, module, list(args.all()), outer=outer, method=method)
     run.emit(event)
     result = _forward(run, module, args, place, frame)
+    if outer and event.grad:
+        result = through(result, event.token)
     event.result = result
     return result
 
@@ -348,7 +362,7 @@ def _settle(run: Run, core: Module, module: Module, result: Value, args: Argumen
         if isinstance(option, Unknown) and not option.wraps:
             output = output_of(run, core, module, args, frame)
             assert isinstance(output, Tensor)
-            settled.append(Unknown(output.where, output.graph, option.batch))
+            settled.append(Unknown(output.where, output.graph, option.batch, came=came_of(option, output)))
         else:
             settled.append(option)
     return join_all(settled)
@@ -372,7 +386,8 @@ def output_of(run: Run, core: Module, module: Module, args: Arguments, frame: Fr
         graph = DETACHED
     elif attached or (not loss and not run.is_frozen(core)):
         graph = ATTACHED
-    return Tensor(where, graph, module=core)
+    came = came_of(*args.all()) if graph != DETACHED else NOWHERE
+    return Tensor(where, graph, module=core, came=came)
 
 
 __all__ = ["Const", "call", "call_function", "call_module", "derived", "run_generator"]

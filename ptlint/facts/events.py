@@ -152,6 +152,11 @@ class Event:
     def __hash__(self) -> int:
         return id(self)
 
+    @property
+    def token(self) -> tuple[int, int]:
+        """The same each time that this happens again at its place in its context."""
+        return (id(self.place.node), id(self.ctx))
+
 
 @dataclass(eq=False, slots=True)
 class Call(Event):
@@ -286,10 +291,14 @@ class Store(Event):
 
 @dataclass(eq=False, slots=True)
 class Assign(Event):
-    """An attribute or item of a library object was set (`torch.backends.cudnn.deterministic`, `os.environ[...]`)."""
+    """An attribute or item of a library object was set (`torch.backends.cudnn.deterministic`, `os.environ[...]`).
+
+    Also an attribute of an object: `target` is its name with a dot before it, `holder` the object.
+    """
 
     target: str
     value: Value
+    holder: Value | None = None
 
     __hash__ = Event.__hash__
 

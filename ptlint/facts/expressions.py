@@ -21,6 +21,7 @@ from ptlint.facts.values import (
     DEVICE,
     HOST,
     NONE,
+    NOWHERE,
     UNKNOWN,
     UNSURE,
     Array,
@@ -43,6 +44,7 @@ from ptlint.facts.values import (
     join,
     join_all,
     options,
+    reads_of,
     type_of,
 )
 
@@ -134,11 +136,9 @@ def _formatted(run: Run, node: cst.FormattedString, frame: Frame) -> Value:
 
 def read(run: Run, value: Value, node: cst.CSTNode, how: str, frame: Frame) -> frozenset[Event]:
     """Note that the host reads a value, if that is known to be a tensor on the device; the reads so far."""
-    found: frozenset[Event] = frozenset()
+    found = reads_of(value)
     for option in options(value):
-        if isinstance(option, (Num, Array)):
-            found |= option.reads
-        elif isinstance(option, Tensor) and option.where == DEVICE:
+        if isinstance(option, Tensor) and option.where == DEVICE:
             found |= {run.note_read(option, how, frame.place(node), frame.ctx)}
     return found
 
@@ -229,6 +229,8 @@ def _spread_keywords(args: Arguments, value: Value) -> None:
         for name, item in mapping.entries.items():
             if isinstance(name, str):
                 args.keywords[name] = item if name not in args.keywords else join(args.keywords[name], item)
+                if name in mapping.origins:
+                    args.origins[name] = mapping.origins[name]
         if mapping.rest is not None or mapping.open:
             args.open = True
 
@@ -344,9 +346,13 @@ def tensor_of(run: Run, values: object, frame: Frame, *, dtype: str | None = Non
     """The tensor that an operation on tensors makes."""
     where, graph, batch, module = HOST, DETACHED, None, None
     unsure = False
+    came = NOWHERE
+    reads: frozenset[Event] = frozenset()
     for value in values:  # type: ignore[attr-defined]
+        reads = reads | reads_of(value)
         for option in options(value):
             if isinstance(option, (Tensor, Unknown)):
+                came = came | option.came
                 if option.where == DEVICE:
                     where = DEVICE
                 elif option.where == UNSURE and where != DEVICE:
@@ -361,7 +367,8 @@ def tensor_of(run: Run, values: object, frame: Frame, *, dtype: str | None = Non
         graph = DETACHED
     elif graph != ATTACHED and unsure:
         graph = UNSURE
-    return Tensor(where, graph, dtype, batch, module=module)
+    came = came if graph != DETACHED else NOWHERE
+    return Tensor(where, graph, dtype, batch, module=module, came=came, reads=reads)
 
 
 def _binary(run: Run, node: cst.BinaryOperation, frame: Frame) -> Value:
@@ -407,7 +414,7 @@ def _both(left: Value, right: Value, word: str) -> Value:
         # `flag and value`: the value is what matters, on the path where the flag holds
         return right if isinstance(left, Const) and left.soft and left.value else join(left, right)
     (yes_a, no_a), (yes_b, no_b) = guards.arms(left), guards.arms(right)
-    reads = frozenset(guards.reads_of(left)) | frozenset(guards.reads_of(right))
+    reads = reads_of(left, right)
     if isinstance(left, Const) and isinstance(right, Const):
         value = (left.value and right.value) if word == "and" else (left.value or right.value)
         return Const(bool(value), True)
@@ -454,7 +461,7 @@ def _compare(run: Run, a: Value, b: Value, operator: cst.BaseCompOp, frame: Fram
         return Num("bool")
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         made = tensor_of(run, (a, b), frame, dtype="bool")
-        return Tensor(made.where, DETACHED, "bool", made.batch, module=made.module)
+        return Tensor(made.where, DETACHED, "bool", made.batch, module=made.module, reads=made.reads)
     if isinstance(a, Num) and a.period is not None and name in ("Equal", "NotEqual"):
         return guards.period_test(a, equal=name == "Equal")
     if isinstance(a, Const) and isinstance(b, Const):
@@ -558,10 +565,12 @@ def _dict(run: Run, node: cst.Dict, frame: Frame) -> Value:
             key = evaluate(run, element.key, frame)
             if isinstance(key, Const):
                 made.entries[key.value] = value
+                made.origins[key.value] = frame.place(element)
             else:
                 made.rest = value if made.rest is None else join(made.rest, value)
         elif isinstance(value, Mapping):
             made.entries.update(value.entries)
+            made.origins.update(value.origins)
             made.rest = value.rest if made.rest is None else made.rest
         else:
             made.rest = UNKNOWN
@@ -613,7 +622,7 @@ def _item(run: Run, base: Value, index: Value, node: cst.Subscript, frame: Frame
     if isinstance(base, Lib):
         return run.lib_item(base, index)
     if isinstance(base, Unknown):
-        return Unknown(base.where, base.graph, base.batch)
+        return Unknown(base.where, base.graph, base.batch, came=base.came, reads=base.reads)
     method = run.member(base, "__getitem__")
     if method is not None:
         return run.call(method, Arguments().add(index), frame.place(node), frame)

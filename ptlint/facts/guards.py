@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ptlint.facts.events import Event, Read
+from ptlint.facts.events import Read
 from ptlint.facts.scopes import leaves_loop
 from ptlint.facts.values import (
-    Array,
     Const,
     Device,
     FileRef,
@@ -25,6 +24,7 @@ from ptlint.facts.values import (
     Value,
     join_all,
     options,
+    reads_of,
 )
 
 NEVER, RARE, MAYBE, ALWAYS, OFF_PATH, EXCEPT = "never", "rare", "maybe", "always", "off-path", "except"
@@ -102,11 +102,6 @@ def period_test(value: Num, *, equal: bool) -> Num:
     """`i % n == k` or `!= k`."""
     rare = not (value.period is not None and 0 < value.period <= OFTEN_PERIOD)
     return Num("bool", rare=rare and equal, often=rare and not equal, reads=value.reads)
-
-
-def reads_of(value: Value) -> list[Event]:
-    """The host reads that a value came from."""
-    return [read for option in options(value) if isinstance(option, (Num, Array)) for read in option.reads]
 
 
 def decide(run: object, test: Value) -> None:

@@ -30,7 +30,7 @@ def shown_by(run: Run, use: Use, value: Unknown, frame: Frame, place: Place) -> 
         found.opaque = True
         return found
     if "backward" in methods and "step" not in methods:
-        return Tensor(value.where, ATTACHED, batch=value.batch)
+        return Tensor(value.where, ATTACHED, batch=value.batch, came=value.came)
     if ("unscale_" in methods or "scale" in methods) and "update" in methods:
         return run.make(Scaler, place, frame.ctx, tag="use")
     if methods & _MODULE_METHODS and _module_like(use):

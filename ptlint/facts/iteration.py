@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ptlint.facts.events import Ctx, Iterate, Place
 from ptlint.facts.homes import Frame
@@ -84,7 +85,7 @@ def _item(run: Run, value: Value, place: Place, frame: Frame) -> Value | None:
     if isinstance(value, Module):
         return join_all(value.children[:8]) if value.children else UNKNOWN
     if isinstance(value, Tensor):
-        return Tensor(value.where, value.graph, value.dtype, value.batch, module=value.module)
+        return replace(value, fresh=False, moved=False, made=None)
     if isinstance(value, Array):
         return Num("any") if value.source == "numpy" else Array(value.dtype, value.source)
     if isinstance(value, Instance):
@@ -94,7 +95,7 @@ def _item(run: Run, value: Value, place: Place, frame: Frame) -> Value | None:
     if isinstance(value, Unknown):
         batch = value.batch or next((s for s in sources(value) if isinstance(s, Loader)), None)
         batch = batch if batch is not None else run.make(Batches, place, run.root, tag="loop")
-        return Unknown(value.where, value.graph, batch)
+        return Unknown(value.where, value.graph, batch, came=value.came, reads=value.reads)
     return UNKNOWN
 
 

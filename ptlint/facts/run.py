@@ -376,9 +376,9 @@ class Run:
     def as_batch(self, item: Value, source: Value) -> Value:
         """An item as the batch of a source."""
         if isinstance(item, Tensor):
-            return Tensor(item.where, item.graph, item.dtype, source)
+            return Tensor(item.where, item.graph, item.dtype, source, came=item.came)
         if isinstance(item, Unknown):
-            return Unknown(item.where, item.graph, source)
+            return Unknown(item.where, item.graph, source, came=item.came)
         if isinstance(item, Tuple):
             return Tuple(tuple(self.as_batch(part, source) for part in item.items))
         return item

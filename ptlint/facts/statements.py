@@ -23,9 +23,11 @@ from ptlint.facts.values import (
     Mode,
     Num,
     Value,
+    came_of,
     join,
     join_all,
     options,
+    through,
     type_of,
     widen,
 )
@@ -104,7 +106,9 @@ def _aug_assign(run: Run, node: cst.AugAssign, frame: Frame) -> None:
     old = run.evaluate(node.target, frame)
     new = run.evaluate(node.value, frame)
     result = operate(run, old, new, type(node.operator).__name__.replace("Assign", ""), frame, node)
-    keep(run, frame, node, new, "add", node.target, old)
+    kept = keep(run, frame, node, new, "add", node.target, old)
+    for token in came_of(kept) - came_of(new):
+        result = through(result, token)
     assign(run, node.target, result, frame, node.value, augmented=True)
 
 

@@ -13,8 +13,11 @@ from ptlint.facts.values import (
     ATTACHED,
     UNKNOWN,
     Const,
+    Dataset,
     FileRef,
+    Instance,
     Lib,
+    Loader,
     Mapping,
     Module,
     Obj,
@@ -26,6 +29,7 @@ from ptlint.facts.values import (
     Value,
     join,
     options,
+    through,
 )
 
 
@@ -52,17 +56,17 @@ def assign(
         assign(run, target.value, value, frame, None)
     elif isinstance(target, cst.Attribute):
         holder = run.evaluate(target.value, frame)
+        if not augmented:
+            value = keep(run, frame, target, value, "attribute", target, holder)
         for option in options(holder):
             set_attribute(run, option, target.attr.value, value, frame, target)
-        if not augmented:
-            keep(run, frame, target, value, "attribute", target, holder)
     elif isinstance(target, cst.Subscript):
         holder = run.evaluate(target.value, frame)
         index = run.evaluate_index(target, frame)
+        if not augmented:
+            value = keep(run, frame, target, value, "key", target.value, holder)
         for option in options(holder):
             set_item(run, option, index, value, frame, target)
-        if not augmented:
-            keep(run, frame, target, value, "key", target.value, holder)
 
 
 def _unpack(run: Run, target: cst.Tuple | cst.List, value: Value, frame: Frame) -> None:
@@ -98,6 +102,8 @@ def set_attribute(run: Run, holder: Value, name: str, value: Value, frame: Frame
             for module in holder.modules:
                 run.freeze(module, not value.value, frame.ctx)
     elif isinstance(holder, Obj):
+        if isinstance(holder, (Instance, Dataset, Loader)):
+            run.emit(Assign(place, frame.ctx, f".{name}", value, holder), str(id(holder)))
         old = holder.attrs.get(name)
         again = old is not None and (name in holder.attr_ctx and frame.ctx is not holder.attr_ctx[name])
         holder.attrs[name] = join(old, value) if again and old is not None else value
@@ -113,6 +119,7 @@ def set_item(run: Run, holder: Value, index: Value, value: Value, frame: Frame, 
         if isinstance(index, Const):
             old = holder.entries.get(index.value)
             holder.entries[index.value] = value if old is None else join(old, value)
+            holder.origins[index.value] = frame.place(target)
         else:
             holder.rest = value if holder.rest is None else join(holder.rest, value)
     elif isinstance(holder, Sequence):
@@ -140,10 +147,10 @@ def carries_graph(value: Value) -> bool:
 
 def keep(
     run: Run, frame: Frame, node: cst.CSTNode, value: Value, how: str, target: cst.CSTNode, holder: Value
-) -> None:
-    """Note a tensor that is stored in something made outside (a sum, a list, an attribute)."""
+) -> Value:
+    """Note a tensor that is stored in something made outside (a sum, a list, an attribute); the value, so marked."""
     if not any(isinstance(option, (Tensor, Tuple, Unknown)) for option in options(value)):
-        return
+        return value
     outer = None
     if isinstance(target, cst.Name):
         outer = frame.bound.get(target.value)
@@ -153,9 +160,11 @@ def keep(
         owner = run.evaluate(target.value, frame)
         for option in options(owner):
             if isinstance(option, Obj):
-                outer = option.attr_ctx.get(target.attr.value, option.ctx)
+                outer = option.attr_ctx.get(target.attr.value, frame.ctx)
     for option in options(holder):
         if how in ("append", "key") and isinstance(option, Obj):
             outer = option.ctx
     text = frame.tree.code(target)
-    run.emit(Store(frame.place(node), frame.ctx, value, how, text, holder, outer))
+    event = Store(frame.place(node), frame.ctx, value, how, text, holder, outer)
+    run.emit(event)
+    return through(value, event.token)

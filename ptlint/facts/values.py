@@ -22,6 +22,13 @@ ATTACHED, DETACHED = "attached", "detached"
 
 MAX_ALTERNATIVES = 5
 
+Tokens = frozenset[tuple[int, int]]
+"""Events that a value came through, by `Event.token`."""
+NOWHERE: Tokens = frozenset()
+ANYWHERE: Tokens = frozenset({(0, 0)})
+"""Stands for more events than are told apart."""
+MAX_TOKENS = 64
+
 
 class Value:
     """Base of all abstract values."""
@@ -35,7 +42,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Unknown(Value):
-    """Anything. `where` and `graph` tell what it was computed from, for when a later use shows it is a tensor.
+    """Anything. `where`, `graph`, `came` and `reads` tell what it was computed from, for when it is a tensor after all.
 
     `wraps`: loaders and iterators that code which cannot be read was given (a progress bar, a prefetcher).
     """
@@ -44,10 +51,12 @@ class Unknown(Value):
     graph: str = UNSURE
     batch: Value | None = None
     wraps: tuple[Value, ...] = ()
+    came: Tokens = NOWHERE
+    reads: frozenset[Event] = frozenset()
 
     def key(self) -> object:
         batch = id(self.batch) if self.batch is not None else 0
-        return ("?", self.where, self.graph, batch, tuple(value.key() for value in self.wraps))
+        return ("?", self.where, self.graph, batch, tuple(value.key() for value in self.wraps), self.came, self.reads)
 
 
 UNKNOWN = Unknown()
@@ -94,7 +103,9 @@ class Tensor(Value):
 
     `batch`: the loader (or other source) whose item this is; `fresh`: made by a factory, from no data;
     `module`: the module whose call made it; `moved`: it is the result of a move of a batch;
-    `data`: holds external data (an array, a file's contents).
+    `data`: holds external data (an array, a file's contents);
+    `came`: the module calls and the stores that its graph goes through (tokens of their events);
+    `reads`: the host reads of device tensors that its numbers came from.
     """
 
     where: str = UNSURE
@@ -105,6 +116,8 @@ class Tensor(Value):
     module: Value | None = None
     moved: bool = False
     made: Place | None = None
+    came: Tokens = NOWHERE
+    reads: frozenset[Event] = frozenset()
 
     def key(self) -> object:
         return (
@@ -115,6 +128,8 @@ class Tensor(Value):
             id(self.batch) if self.batch is not None else 0,
             self.fresh,
             id(self.module) if self.module is not None else 0,
+            self.came,
+            self.reads,
         )
 
     @property
@@ -378,13 +393,17 @@ class Sequence(Obj):
 
 
 class Mapping(Obj):
-    """A dict with known string keys in `entries`; `rest` stands for values under other keys."""
+    """A dict with known string keys in `entries`; `rest` stands for values under other keys.
 
-    __slots__ = ("entries", "rest")
+    `origins`: where a key's value was written (the item of a display, the keyword argument, the assigned subscript).
+    """
+
+    __slots__ = ("entries", "origins", "rest")
 
     def __init__(self, place: Place | None) -> None:
         super().__init__(place)
         self.entries: dict[Any, Value] = {}
+        self.origins: dict[Any, Place] = {}
         self.rest: Value | None = None
 
 
@@ -510,7 +529,8 @@ class CallArgs:
     """A call's arguments, bound to names where the signature is known.
 
     `bound`: parameter to value; `nodes`: parameter to the argument's node where it is written at the call;
-    `open`: a `*args`/`**kwargs` of unknown content may set any parameter; `starred`: parameters set through one.
+    `open`: a `*args`/`**kwargs` of unknown content may set any parameter; `starred`: parameters set through one;
+    `origins`: where the values of those were written, as far as that is known.
     """
 
     bound: dict[str, Value] = field(default_factory=dict)
@@ -518,6 +538,7 @@ class CallArgs:
     extra: list[Value] = field(default_factory=list)
     open: bool = False
     starred: frozenset[str] = frozenset()
+    origins: dict[str, Place] = field(default_factory=dict)
 
     def state(self, name: str) -> str:
         """The argument's state: "set", "absent" or "unknown" (CATALOGUE.md, Argument states)."""
@@ -557,6 +578,45 @@ def _join_graph(a: str, b: str) -> str:
     return ATTACHED if {a, b} == {ATTACHED, DETACHED} else UNSURE
 
 
+def reads_of(*values: Value) -> frozenset[Event]:
+    """The host reads that values came from, those in tuples too."""
+    found: frozenset[Event] = frozenset()
+    for value in values:
+        for option in options(value):
+            if isinstance(option, (Num, Array, Tensor, Unknown)):
+                if option.reads:
+                    found = found | option.reads
+            elif isinstance(option, Tuple):
+                found = found | reads_of(*option.items)
+    return found
+
+
+def came_of(*values: Value) -> Tokens:
+    """What values came through, those in tuples too."""
+    found = NOWHERE
+    for value in values:
+        for option in options(value):
+            if isinstance(option, (Tensor, Unknown)):
+                if option.came and option.came is not found:
+                    found = found | option.came
+            elif isinstance(option, Tuple):
+                found = found | came_of(*option.items)
+    return found if len(found) <= MAX_TOKENS else ANYWHERE
+
+
+def through(value: Value, token: tuple[int, int]) -> Value:
+    """A value that also came through an event; what carries no graph comes through none."""
+    found: list[Value] = []
+    for option in options(value):
+        if isinstance(option, (Tensor, Unknown)) and option.graph != DETACHED and token not in option.came:
+            found.append(replace(option, came=option.came | {token}))
+        elif isinstance(option, Tuple):
+            found.append(Tuple(tuple(through(item, token) for item in option.items)))
+        else:
+            found.append(option)
+    return found[0] if len(found) == 1 else Join(tuple(found))
+
+
 def _merge(a: Value, b: Value) -> Value | None:
     """One value of the same class that covers both, or None."""
     if isinstance(a, Tensor) and isinstance(b, Tensor):
@@ -569,6 +629,8 @@ def _merge(a: Value, b: Value) -> Value | None:
             a.module if a.module is b.module else (a.module or b.module),
             a.moved and b.moved,
             a.made if a.made is b.made else None,
+            came_of(a, b),
+            a.reads | b.reads,
         )
     if isinstance(a, Unknown) and isinstance(b, Unknown):
         return Unknown(
@@ -576,6 +638,8 @@ def _merge(a: Value, b: Value) -> Value | None:
             a.graph if a.graph == b.graph else UNSURE,
             a.batch if a.batch is b.batch else None,
             a.wraps if a.wraps else b.wraps,
+            came_of(a, b),
+            a.reads | b.reads,
         )
     if isinstance(a, Num) and isinstance(b, Num):
         return Num(

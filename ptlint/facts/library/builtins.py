@@ -42,6 +42,7 @@ from ptlint.facts.values import (
     Value,
     join_all,
     options,
+    reads_of,
 )
 
 
@@ -205,6 +206,7 @@ def _dict(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> V
     for value in args.positional if name != "collections.defaultdict" else ():
         if isinstance(value, Mapping):
             made.entries.update(value.entries)
+            made.origins.update(value.origins)
             made.rest = value.rest or made.rest
         elif isinstance(value, Sequence) and value.items is not None:
             for item in value.items:
@@ -213,6 +215,8 @@ def _dict(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> V
         else:
             made.rest = UNKNOWN
     made.entries.update(args.keywords)
+    made.origins.update(args.origins)
+    made.origins.update({key: place.at(node) for key, node in args.keyword_nodes.items()})
     return made
 
 
@@ -242,7 +246,7 @@ def _fold(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> V
         from ptlint.facts.expressions import tensor_of
 
         return tensor_of(run, values, frame)
-    reads = frozenset().union(*(o.reads for v in values for o in options(v) if isinstance(o, (Num, Array))))
+    reads = reads_of(*values)
     if any(isinstance(o, Unknown) for v in values for o in options(v)):
         return derived(values)
     constants = [v.value for v in values if isinstance(v, Const) and isinstance(v.value, (int, float))]

@@ -22,6 +22,7 @@ from ptlint.facts.values import (
     join,
     join_all,
     options,
+    through,
 )
 
 MAX_ITEMS = 64
@@ -47,15 +48,19 @@ def method(
     return iteration.item_of(run, receiver, place, frame) or UNKNOWN if name == "__next__" else UNKNOWN
 
 
-def _note_store(run: Run, holder: Sequence | Mapping, value: Value, how: str, place: Place, frame: Frame) -> None:
-    if any(isinstance(option, (Tensor, Tuple, Unknown)) for option in options(value)):
-        run.emit(Store(place, frame.ctx, value, how, "", holder, holder.ctx))
+def _note_store(run: Run, holder: Sequence | Mapping, value: Value, place: Place, frame: Frame) -> Value:
+    """Note a tensor that goes into a container; the value, marked so."""
+    if not any(isinstance(option, (Tensor, Tuple, Unknown)) for option in options(value)):
+        return value
+    event = Store(place, frame.ctx, value, "append", "", holder, holder.ctx)
+    run.emit(event)
+    return through(value, event.token)
 
 
 def _sequence(run: Run, receiver: Sequence, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
     if name in ("append", "add", "appendleft", "insert"):
         value = args.positional[-1] if args.positional else UNKNOWN
-        _note_store(run, receiver, value, "append", place, frame)
+        value = _note_store(run, receiver, value, place, frame)
         in_loop = any(ctx.kind == "loop" for ctx in frame.ctx.up()) and receiver.ctx is not frame.ctx
         full = receiver.items is None or len(receiver.items) >= MAX_ITEMS
         if full or in_loop or name == "insert":
@@ -72,8 +77,7 @@ def _sequence(run: Run, receiver: Sequence, name: str, args: Arguments, place: P
                 return NONE
         item = iteration.item_of(run, source, place, frame)
         if item is not None:
-            _note_store(run, receiver, item, "append", place, frame)
-            receiver.blur(item)
+            receiver.blur(_note_store(run, receiver, item, place, frame))
         return NONE
     if name in ("pop", "popleft"):
         return receiver.element()
@@ -106,10 +110,12 @@ def _mapping(run: Run, receiver: Mapping, name: str, args: Arguments, place: Pla
         for value in args.positional:
             if isinstance(value, Mapping):
                 receiver.entries.update(value.entries)
+                receiver.origins.update(value.origins)
                 receiver.rest = receiver.rest or value.rest
             else:
                 receiver.rest = UNKNOWN
         receiver.entries.update(args.keywords)
+        receiver.origins.update({key: place.at(node) for key, node in args.keyword_nodes.items()})
         receiver.open = receiver.open or args.open
         return NONE
     if name == "items":

@@ -31,6 +31,7 @@ from ptlint.facts.values import (
     Tensor,
     Tuple,
     Value,
+    came_of,
     join_all,
     options,
 )
@@ -172,7 +173,8 @@ def _scaled(value: Value) -> Value:
     found: list[Value] = []
     for option in options(value):
         where, graph = getattr(option, "where", UNSURE), getattr(option, "graph", UNSURE)
-        found.append(Tensor(where, graph, "scaled", getattr(option, "batch", None), module=getattr(option, "module", None)))
+        batch, module = getattr(option, "batch", None), getattr(option, "module", None)
+        found.append(Tensor(where, graph, "scaled", batch, module=module, came=came_of(option)))
     return join_all(found)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ptlint.facts.arguments import Arguments
-from ptlint.facts.events import Place
+from ptlint.facts.events import Call, Place
 from ptlint.facts.homes import Frame
 from ptlint.facts.library.registry import models
 from ptlint.facts.run import Run
@@ -19,7 +19,9 @@ def _parser(run: Run, name: str, args: Arguments, place: Place, frame: Frame) ->
 def parser_method(run: Run, receiver: Other, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
     """A method of an argument parser (or of a group of it)."""
     if name == "add_argument":
-        _add(receiver, args)
+        dest = _add(receiver, args)
+        if dest is not None:
+            run.emit(Call(place, frame.ctx, "parser.add_argument", args.bind(()), Const(dest), receiver), dest)
         return UNKNOWN
     if name in ("add_argument_group", "add_mutually_exclusive_group", "add_subparsers", "add_parser"):
         return receiver
@@ -34,7 +36,8 @@ def parser_method(run: Run, receiver: Other, name: str, args: Arguments, place: 
     return UNKNOWN
 
 
-def _add(receiver: Other, args: Arguments) -> None:
+def _add(receiver: Other, args: Arguments) -> str | None:
+    """Note an option; the attribute that will hold it."""
     flags = [v.value for v in args.positional if isinstance(v, Const) and isinstance(v.value, str)]
     given = args.keywords.get("dest")
     if isinstance(given, Const):
@@ -42,9 +45,10 @@ def _add(receiver: Other, args: Arguments) -> None:
     else:
         named = [flag for flag in flags if flag.startswith("--")] or flags
         if not named:
-            return
+            return None
         dest = named[0].lstrip("-").replace("-", "_")
     receiver.attrs[dest] = _default(args, bool(flags) and not flags[0].startswith("-"))
+    return dest
 
 
 def _default(args: Arguments, positional: bool) -> Value:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ptlint.facts import torch_api
 from ptlint.facts.arguments import Arguments
 from ptlint.facts.calls import call_module, derived
@@ -17,6 +19,7 @@ from ptlint.facts.values import (
     DEVICE,
     HOST,
     NONE,
+    NOWHERE,
     UNKNOWN,
     UNSURE,
     Array,
@@ -34,9 +37,14 @@ from ptlint.facts.values import (
     Value,
     join_all,
     options,
+    reads_of,
 )
 
 READS = frozenset({"item", "tolist", "cpu", "numpy"})
+HOST_TYPES = frozenset(
+    f"torch.{kind}Tensor" for kind in ("Float", "Double", "Half", "Long", "Int", "Short", "Char", "Byte", "Bool")
+)
+"""`t.type(torch.LongTensor)` is a copy to the host; `t.long()` is not."""
 TO_PARAMS = ("device", "dtype", "non_blocking", "copy")
 BACKWARD_PARAMS = ("gradient", "retain_graph", "create_graph", "inputs")
 CUDA_PARAMS = ("device", "non_blocking")
@@ -104,7 +112,9 @@ def _with_flags(tensor: Tensor, api: Api, args: Arguments) -> Tensor:
     graph = DETACHED if api.detached else tensor.graph
     where = HOST if api.moves == "host" else tensor.where
     dtype = _dtype_name(args.get("dtype", None, NONE)) or (api.dtype if api.dtype not in ("same", None) else None)
-    return Tensor(where, graph, dtype or (tensor.dtype if api.dtype == "same" else None), tensor.batch, module=tensor.module)
+    dtype = dtype or (tensor.dtype if api.dtype == "same" else None)
+    came = tensor.came if graph != DETACHED else NOWHERE
+    return Tensor(where, graph, dtype, tensor.batch, module=tensor.module, came=came, reads=tensor.reads)
 
 
 def _dtype_name(value: Value) -> str | None:
@@ -133,7 +143,7 @@ def made(run: Run, api: Api, args: Arguments, place: Place, frame: Frame) -> Val
     wants = args.get("requires_grad", None, NONE)
     graph = ATTACHED if isinstance(wants, Const) and wants.value else DETACHED
     dtype = _dtype_name(args.get("dtype", None, NONE)) or api.dtype
-    return Tensor(where, graph, dtype, fresh=not api.of_data, made=place)
+    return Tensor(where, graph, dtype, fresh=not api.of_data, made=place, reads=reads_of(*_flat(list(args.all()))))
 
 
 def _sync(run: Run, inputs: list[Value], how: str, place: Place, frame: Frame) -> frozenset[Event]:
@@ -167,7 +177,7 @@ def method(run: Run, receiver: Tensor, name: str, args: Arguments, place: Place,
         run.emit(Backward(place, frame.ctx, receiver, scaled, args.bind(BACKWARD_PARAMS)))
         return NONE
     if name in ("detach", "detach_"):
-        return Tensor(receiver.where, DETACHED, receiver.dtype, receiver.batch, module=receiver.module)
+        return replace(receiver, graph=DETACHED, came=NOWHERE, moved=False, made=None)
     if name == "requires_grad_":
         wants = args.get("requires_grad", 0, Const(True))
         graph = DETACHED if isinstance(wants, Const) and not wants.value else ATTACHED
@@ -176,9 +186,10 @@ def method(run: Run, receiver: Tensor, name: str, args: Arguments, place: Place,
         return Num("any")
     if name == "pin_memory":
         run.emit(Call(place, frame.ctx, "torch.Tensor.pin_memory", args.bind(("device",)), receiver, receiver))
-        return Tensor(HOST, receiver.graph, receiver.dtype, receiver.batch)
+        return Tensor(HOST, receiver.graph, receiver.dtype, receiver.batch, came=receiver.came, reads=receiver.reads)
     if name in ("new_zeros", "new_ones", "new_full", "new_empty", "new_tensor", "new"):
-        return Tensor(receiver.where, DETACHED, receiver.dtype, fresh=name != "new_tensor", made=place)
+        reads = reads_of(*_flat(list(args.all())))
+        return Tensor(receiver.where, DETACHED, receiver.dtype, fresh=name != "new_tensor", made=place, reads=reads)
     api = torch_api.method("tensor", name)
     if api is None:
         return derived([receiver, *args.all()])
@@ -190,9 +201,9 @@ def method(run: Run, receiver: Tensor, name: str, args: Arguments, place: Place,
 
 
 def _read(run: Run, receiver: Tensor, name: str, place: Place, frame: Frame) -> Value:
-    reads = read_to_host(run, receiver, name, place, frame)
+    reads = receiver.reads | read_to_host(run, receiver, name, place, frame)
     if name == "cpu":
-        return Tensor(HOST, receiver.graph, receiver.dtype, receiver.batch, module=receiver.module)
+        return replace(receiver, where=HOST, fresh=False, moved=False, made=None, reads=reads)
     if name == "numpy":
         return Array(reads=reads)
     if name == "tolist":
@@ -226,8 +237,12 @@ def to(run: Run, receiver: Tensor | Unknown, args: Arguments, place: Place, fram
 
 def _cast_to(receiver: Tensor | Unknown, dtype: str | None) -> Value:
     if isinstance(receiver, Unknown):
-        return Tensor(receiver.where, receiver.graph, dtype, receiver.batch) if dtype else receiver
-    return Tensor(receiver.where, receiver.graph, dtype or receiver.dtype, receiver.batch, receiver.fresh, receiver.module)
+        if not dtype:
+            return receiver
+        return Tensor(
+            receiver.where, receiver.graph, dtype, receiver.batch, came=receiver.came, reads=receiver.reads
+        )
+    return replace(receiver, dtype=dtype or receiver.dtype, moved=False, made=None)
 
 
 def cast(run: Run, receiver: Tensor | Unknown, args: Arguments, place: Place, frame: Frame) -> Value:
@@ -239,6 +254,8 @@ def cast(run: Run, receiver: Tensor | Unknown, args: Arguments, place: Place, fr
         name = option.name if isinstance(option, Lib) else option.value if isinstance(option, Const) else ""
         if isinstance(name, str) and name.startswith("torch.cuda.") and name.endswith("Tensor"):
             results.append(move(run, receiver, Device("cuda", True), bound, "type", place, frame))
+        elif name in HOST_TYPES:
+            results.append(move(run, receiver, Device("cpu"), bound, "type", place, frame))
         else:
             results.append(_cast_to(receiver, _dtype_name(option)))
     return join_all(results)
@@ -251,13 +268,17 @@ def move(
     where = target.where if isinstance(target, Device) else UNSURE
     dtype = receiver.dtype if isinstance(receiver, Tensor) else None
     module = receiver.module if isinstance(receiver, Tensor) else None
-    if where == HOST and receiver.where == DEVICE:
-        read_to_host(run, receiver, "to", place, frame)
-    made_tensor = Tensor(where, receiver.graph, dtype, receiver.batch, False, module, receiver.batch is not None)
+    reads = receiver.reads
+    if where == HOST:
+        reads = reads | read_to_host(run, receiver, "to", place, frame)
+    moved = receiver.batch is not None
+    made_tensor = Tensor(
+        where, receiver.graph, dtype, receiver.batch, False, module, moved, came=receiver.came, reads=reads
+    )
     event = Move(place, frame.ctx, receiver, target, bound, how, made_tensor)
     run.emit(event)
     if isinstance(receiver, Unknown) and receiver.batch is None:
-        return Unknown(where, receiver.graph)
+        return Unknown(where, receiver.graph, came=receiver.came, reads=reads)
     return made_tensor
 
 
@@ -267,9 +288,11 @@ def unknown_method(run: Run, receiver: Value, name: str, args: Arguments, place:
         return derived([receiver, *args.all()])
     run.emit(Call(place, frame.ctx, f".{name}", args.bind(()), UNKNOWN, receiver), name)
     if name in READS:
-        reads = read_to_host(run, receiver, name, place, frame)
+        reads = receiver.reads | read_to_host(run, receiver, name, place, frame)
+        if name == "cpu" and receiver.where == DEVICE:
+            return Tensor(HOST, receiver.graph, batch=receiver.batch, came=receiver.came, reads=reads)
         if name == "cpu":
-            return Tensor(HOST, receiver.graph, batch=receiver.batch) if reads else receiver
+            return receiver
         return Array(reads=reads) if name == "numpy" else Num("any", reads=reads)
     if name == "backward":
         run.emit(Backward(place, frame.ctx, receiver, args=args.bind(BACKWARD_PARAMS)))
@@ -281,7 +304,7 @@ def unknown_method(run: Run, receiver: Value, name: str, args: Arguments, place:
     if name == "type" and args.positional:
         return cast(run, receiver, args, place, frame)
     if name == "detach":
-        return Tensor(receiver.where, DETACHED, batch=receiver.batch)
+        return Tensor(receiver.where, DETACHED, batch=receiver.batch, reads=receiver.reads)
     if name in ("size", "dim", "numel"):
         return Num("any")
     if name == "step" and run.used_as(frame, place, "zero_grad"):
