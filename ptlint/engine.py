@@ -50,14 +50,18 @@ class Report:
 
 
 def lint(project: Project, files: Sequence[Path], config: Config, tick: Callable[[], None] | None = None) -> Report:
-    """What is wrong in `files`, as their programs show it; `tick` is called once a file."""
+    """What is wrong in `files`, as their programs show it; `tick` is called when one is read, and when it is judged."""
+    tick = tick or (lambda: None)
     selection = registry.select(config)
-    targets = {shown(path): project.file(path) for path in files}
+    targets: dict[str, ProjectFile] = {}
+    for path in files:
+        targets[shown(path)] = project.file(path)
+        tick()
     tests = {name for name, file in targets.items() if project.is_test(file.path)}
     rules = [rule for rule in selection.rules(config) if config.preview or not rule.preview]
     judged = {name: file for name, file in targets.items() if name not in tests}
     raw: dict[str, list[Finding]] = {name: [] for name in targets}
-    for finding in _merged(_run_rules(project, judged, rules, config)):
+    for finding in _merged(_run_rules(project, judged, rules, config, tick)):
         # Other files of a program were read for these ones' sake and have findings of their own.
         if finding.filename in judged:
             raw[finding.filename].append(finding)
@@ -71,7 +75,7 @@ def lint(project: Project, files: Sequence[Path], config: Config, tick: Callable
         ]
         ignored = frozenset[str]().union(*(codes for matches, codes in ignores if matches(file.path)))
         kept += [f for f in findings if f.code not in ignored and is_wanted(f, config, selection)]
-        if tick is not None:
+        if name not in judged:
             tick()
     kept.sort(key=lambda finding: finding.sort_key)
     sources = {name: file.source for name, file in targets.items() if file.source is not None}
@@ -125,7 +129,11 @@ def not_parsed(path: Path, error: OutlineError | SourceError, source: SourceFile
 
 
 def _run_rules(
-    project: Project, targets: Mapping[str, ProjectFile], entries: Sequence[Entry], config: Config
+    project: Project,
+    targets: Mapping[str, ProjectFile],
+    entries: Sequence[Entry],
+    config: Config,
+    tick: Callable[[], None],
 ) -> Iterator[Finding]:
     """What the rules say of the programs that hold any of `targets`."""
     programs: dict[Path, Program] = {}
@@ -133,6 +141,7 @@ def _run_rules(
         programs.update((program.entry, program) for program in project.programs_of(file.path))
     screen = functools.cache(lambda path: _rooted(project.file(path), entries))
     analyst: _Analyst | None = None
+    waiting = dict.fromkeys(file.path for file in targets.values())
     for program in programs.values():
         rooted = frozenset[str]().union(*map(screen, program.files))
         rules = [entry for entry in entries if entry.code in rooted]
@@ -140,6 +149,9 @@ def _run_rules(
             analyst = analyst or _Analyst(project, config)
             blamed = next(name for name in map(shown, program.files) if name in targets)
             yield from analyst.judge(program, rules, blamed)
+        for path in program.files:
+            if waiting.pop(path, True) is None:
+                tick()
 
 
 class _Analyst:

@@ -53,7 +53,7 @@ def run(request: Request, tick: Tick | None = None) -> Outcome:
     """Lint, and fix where asked; raises `ConfigError` before anything is read or written where a config is wrong."""
     todo = plan(request)
     total = sum(len(group.files) for group in todo.groups)
-    work = _Work(_counter(tick, total), list(todo.unread), notes=list(todo.notes), errors=list(todo.errors))
+    work = _Work(_counter(tick, 2 * total), list(todo.unread), notes=list(todo.notes), errors=list(todo.errors))
     for group in todo.groups:
         if request.add_ignores:
             _add_ignores(group, work)

@@ -299,3 +299,12 @@ def test_per_rule_impact(bench: Bench) -> None:
     bench.write("a.py", "slow()\n")
     (finding,) = bench.findings(rules={"slow-call": {"impact": "high"}}, min_impact=Impact.HIGH)
     assert finding.impact is Impact.HIGH
+
+
+def test_every_file_is_counted_when_read_and_when_judged(bench: Bench) -> None:
+    for name in ("a.py", "b.py", "tests/test_c.py"):
+        bench.write(name, "slow()\n")
+    ticks: list[None] = []
+    project = Project(bench.root)
+    engine.lint(project, project.files, Config(root=bench.root), lambda: ticks.append(None))
+    assert len(ticks) == 6

@@ -25,7 +25,7 @@ def wants_colour(stream: TextIO) -> bool:
 
 @contextmanager
 def progress() -> Iterator[Tick]:
-    """A function to call with what is done and what there is in all."""
+    """A function to call with how much of how much is done."""
     terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
     begun = time.monotonic()
     shown = 0.0
@@ -35,7 +35,7 @@ def progress() -> Iterator[Tick]:
         now = time.monotonic()
         if terminal and now - begun > PATIENCE and now - shown > _INTERVAL:
             shown = now
-            sys.stderr.write(f"{_CLEAR}ptlint: {done} of {total} files")
+            sys.stderr.write(f"{_CLEAR}ptlint: {100 * done // total} %")
             sys.stderr.flush()
 
     try:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from ptlint import report as reports
@@ -215,3 +217,54 @@ def test_statistics() -> None:
 
 def test_printable_keeps_what_is_harmless() -> None:
     assert printable("name = 'ä名'\t") == "name = 'ä名'\t"
+
+
+def sarif(report: Report) -> dict[str, Any]:
+    document = json.loads(reports.render("sarif", report, Style()))
+    schema = os.environ.get("SARIF_SCHEMA")
+    if schema:  # the official schema is too large to keep here
+        jsonschema.Draft4Validator(json.loads(Path(schema).read_text())).validate(document)
+    assert document["version"] == "2.1.0"
+    (run,) = document["runs"]
+    return dict(run)
+
+
+def test_sarif() -> None:
+    run = sarif(REPORT)
+    rules = run["tool"]["driver"]["rules"]
+    assert [rule["id"] for rule in rules] == ["PTL000", "PTL001"]
+    assert all("What it finds" in rule["help"]["markdown"] for rule in rules)
+    first, second = run["results"]
+    assert [rules[result["ruleIndex"]]["id"] for result in (first, second)] == ["PTL000", "PTL001"]
+    place = first["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"] == {"uri": "train.py", "uriBaseId": "%SRCROOT%"}
+    assert place["region"] == {"startLine": 2, "startColumn": 10, "endLine": 2, "endColumn": 60}
+    assert first["relatedLocations"][0]["physicalLocation"]["region"]["startLine"] == 7
+    replacement = first["fixes"][0]["artifactChanges"][0]["replacements"][0]
+    assert replacement["deletedRegion"] == {"startLine": 2, "startColumn": 59, "endLine": 2, "endColumn": 59}
+    assert replacement["insertedContent"] == {"text": ", num_workers=8"}
+    assert (first["level"], second["level"]) == ("error", "warning")
+    assert run["invocations"] == [{"executionSuccessful": False}]
+    assert sarif(replace(REPORT, findings=(ITEM,)))["invocations"] == [{"executionSuccessful": True}]
+    assert sarif(Report(files=1))["results"] == []
+
+
+def test_sarif_paths_are_uris() -> None:
+    names = ("a b/c#d.py", "/elsewhere/ä.py")
+    results = sarif(Report(tuple(replace(ITEM, filename=name) for name in names), files=2))["results"]
+    places = [result["locations"][0]["physicalLocation"]["artifactLocation"] for result in results]
+    assert places == [
+        {"uri": "a%20b/c%23d.py", "uriBaseId": "%SRCROOT%"},
+        {"uri": "file:///elsewhere/%C3%A4.py"},
+    ]
+
+
+def test_sarif_fingerprints_survive_moved_lines_and_tell_twins_apart() -> None:
+    def fingerprints(report: Report) -> list[str]:
+        return [result["partialFingerprints"]["ptlint/v1"] for result in sarif(report)["results"]]
+
+    twins = replace(REPORT, findings=(ITEM, replace(ITEM, location=Position(4, 12))))
+    assert len(set(fingerprints(twins))) == 2
+    moved = source_from_text(Path("train.py"), "\n\n" + TEXT.replace("total += loss", "total  +=  loss"))
+    down = replace(ITEM, location=Position(6, 11), end_location=Position(6, 22))
+    assert fingerprints(Report((down,), files=1, sources={"train.py": moved})) == fingerprints(twins)[:1]
