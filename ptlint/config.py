@@ -120,9 +120,9 @@ def parse(table: Mapping[str, object], where: str) -> Config:
     return Config(**values)
 
 
-def nearest(wrong: str, right: Iterable[str]) -> str:
+def nearest(wrong: str, right: Iterable[str], likeness: float = 0.6) -> str:
     """`, did you mean …?` where something is near, for the end of an error message."""
-    found = difflib.get_close_matches(wrong, list(right), n=1, cutoff=0.6)
+    found = difflib.get_close_matches(wrong, list(right), n=1, cutoff=likeness)
     return f"; did you mean `{found[0]}`?" if found else ""
 
 

@@ -78,7 +78,7 @@ def matching(selector: str) -> tuple[Entry, ...]:
 def unknown(selector: str) -> str:
     """What is wrong with a selector that stands for nothing."""
     upper = selector.upper()
-    near = nearest(upper, BY_CODE) if upper.startswith("PTL") else nearest(selector.lower(), BY_NAME)
+    near = nearest(upper, BY_CODE, 0.8) if upper.startswith("PTL") else nearest(selector.lower(), BY_NAME)
     return f"unknown rule `{selector}`{near}"
 
 

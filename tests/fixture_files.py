@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from ptlint import config as configs
 from ptlint.findings import Finding
+from ptlint.registry import INTERNAL_ERROR
 from ptlint.runner import Outcome, Request, run
 from ptlint.source.text import SourceFile, read_source, source_from_bytes
 from ptlint.suppression import comment_row
@@ -111,7 +112,11 @@ class Fixture:
     def update(self, scratch: Path) -> None:
         """Rewrite the markers and the fixed text to what ptlint says now."""
         folder = self.copy(scratch)
-        found = expected_of(self.lint(folder).report.findings, folder)
+        findings = self.lint(folder).report.findings
+        failed = [finding.message for finding in findings if finding.code == INTERNAL_ERROR]
+        if failed:
+            raise ValueError(f"{self.name}: {failed[0]}")
+        found = expected_of(findings, folder)
         if self.bad:
             for name, source in self.files().items():
                 path = self.path / name if self.path.is_dir() else self.path
@@ -144,7 +149,7 @@ def fixtures() -> list[Fixture]:
         Fixture(path)
         for path in FOLDER.glob("PTL*/*")
         if path.name.startswith(("bad_", "good_"))
-        and not path.stem.endswith(".fixed")
+        and ".fixed" not in path.name
         and (path.is_dir() or path.suffix == ".py")
     ]
     return sorted(found, key=lambda fixture: fixture.path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -104,18 +105,12 @@ def _examples_findings(rule: type[Rule], text: str, folder: Path) -> list[str]:
     folder.mkdir()
     (folder / "example.py").write_text(f"{PRELUDE}\n\n{blocks[0]}", encoding="utf-8")
     rows = PRELUDE.count("\n") + 2
-    outcome = run(
-        Request(
-            (folder,),
-            isolated=True,
-            root=folder,
-            override=lambda config: _with_rule(config, rule),
-        )
-    )
-    return [finding.message for finding in outcome.report.findings if finding.location.row > rows]
+    asked = Request((folder,), isolated=True, root=folder, override=lambda config: _with_rule(config, rule))
+    outcome = run(asked)
+    findings = outcome.report.findings
+    assert [finding.message for finding in findings if finding.code == registry.INTERNAL_ERROR] == []
+    return [finding.message for finding in findings if finding.location.row > rows]
 
 
 def _with_rule(config: Config, rule: type[Rule]) -> Config:
-    from dataclasses import replace
-
     return replace(config, select=(rule.code,), preview=rule.preview)
