@@ -131,7 +131,12 @@ def _formatted(run: Run, node: cst.FormattedString, frame: Frame) -> Value:
             constant.append(str(value.value))
         else:
             constant = None
-    return Const("".join(constant)) if constant is not None else Num("str", reads=reads)
+    if constant is not None:
+        return Const("".join(constant))
+    first = node.parts[0]
+    if isinstance(first, cst.FormattedStringText) and first.value == "cuda:":
+        return Const("cuda:0", soft=True)  # whatever its number
+    return Num("str", reads=reads)
 
 
 def read(run: Run, value: Value, node: cst.CSTNode, how: str, frame: Frame) -> frozenset[Event]:

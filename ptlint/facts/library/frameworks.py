@@ -8,10 +8,12 @@ from ptlint.facts.events import Call, Place
 from ptlint.facts.expressions import read
 from ptlint.facts.homes import Frame
 from ptlint.facts.library.builtins import argument_node, read_all
+from ptlint.facts.library.modules import put
 from ptlint.facts.library.options import parser_method
 from ptlint.facts.library.registry import models
 from ptlint.facts.run import Run
 from ptlint.facts.values import (
+    DEVICE,
     NONE,
     UNKNOWN,
     Const,
@@ -86,7 +88,7 @@ def _accelerator_method(run: Run, name: str, args: Arguments, place: Place, fram
         for value in args.positional:
             for option in options(value):
                 if isinstance(option, Module):
-                    option.core.where = "device"
+                    put(option, DEVICE)
         return args.positional[0] if len(args.positional) == 1 else Tuple(tuple(args.positional))
     if name == "backward":
         from ptlint.facts.events import Backward

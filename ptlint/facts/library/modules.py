@@ -115,10 +115,27 @@ def _place(run: Run, receiver: Module, name: str, args: Arguments, place: Place,
             found = Device("cuda" if found_tensor is not None and found_tensor.where == DEVICE else "unknown", True)
         target = found
     where = target.where if isinstance(target, Device) else UNSURE
-    for module in {id(receiver): receiver, id(receiver.core): receiver.core}.values():
-        module.where = where
+    put(receiver, where)
     run.emit(Placed(place, frame.ctx, receiver, target))
     return receiver
+
+
+def put(module: Module, where: str) -> None:
+    """A module and all below it are on a device now."""
+    stack: list[Module] = [module, module.core]
+    seen: set[int] = set()
+    while stack:
+        current = stack.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        current.where = where
+        for held in (*current.attrs.values(), *current.children):
+            for option in options(held):
+                if isinstance(option, Module):
+                    stack.append(option)
+                elif isinstance(option, Sequence):
+                    stack.extend(item for item in options(option.element()) if isinstance(item, Module))
 
 
 def params_method(run: Run, receiver: Params, name: str, args: Arguments, place: Place, frame: Frame) -> Value:

@@ -216,14 +216,15 @@ def to(run: Run, receiver: Tensor | Unknown, args: Arguments, place: Place, fram
     bound = args.bind(TO_PARAMS)
     first = args.get("device", 0, args.get("other", None, NONE))
     results: list[Value] = []
+    device = device_of(first)
+    if device is not None:
+        results.append(move(run, receiver, device, bound, "to", place, frame))
     for option in options(first):
-        if isinstance(option, (Tensor,)):
+        if device_of(option) is not None:
+            continue
+        if isinstance(option, Tensor):
             target = Device("cuda" if option.where == DEVICE else "cpu" if option.where == HOST else "unknown", True)
             results.append(move(run, receiver, target, bound, "to", place, frame))
-            continue
-        device = device_of(option)
-        if device is not None:
-            results.append(move(run, receiver, device, bound, "to", place, frame))
         elif isinstance(option, Unknown):
             results.append(move(run, receiver, option, bound, "to", place, frame))
         elif isinstance(option, Lib) and _dtype_name(option) is not None:
