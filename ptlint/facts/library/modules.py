@@ -30,6 +30,7 @@ from ptlint.facts.values import (
     StateDict,
     Tensor,
     Tuple,
+    Unknown,
     Value,
     came_of,
     join_all,
@@ -91,6 +92,7 @@ def method(run: Run, receiver: Module, name: str, args: Arguments, place: Place,
 
 
 def _add(receiver: Module, args: Arguments) -> Value:
+    receiver.open = receiver.open or isinstance(args.positional[-1] if args.positional else UNKNOWN, Unknown)
     for value in args.positional:
         for option in options(value):
             if isinstance(option, Module) and not any(option is child for child in receiver.children):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import libcst as cst
 
 from ptlint.facts import torch_api
@@ -17,6 +19,7 @@ from ptlint.facts.torch_api import Api
 from ptlint.facts.values import (
     ATTACHED,
     DETACHED,
+    DEVICE,
     HOST,
     NONE,
     UNKNOWN,
@@ -101,7 +104,7 @@ def construct(run: Run, api: Api, args: Arguments, place: Place, frame: Frame) -
         run.emit(Construct(place, frame.ctx, made))
         return made
     if name == "torch.nn.Parameter":
-        return Tensor(HOST, ATTACHED)
+        return Tensor(HOST, ATTACHED, fresh=True)
     return None
 
 
@@ -367,8 +370,10 @@ def unlisted(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -
     head, _, last = name.rpartition(".")
     if last.startswith("from_") and torch_api.is_module_class(head):
         return module_of(run, Lib(head), Arguments(open=True), place, frame)
-    if last == "apply" and head:
-        return derived(args.all())
+    device = device_of(args.keywords["device"]) if "device" in args.keywords else None
+    if device is not None and device.where == DEVICE:  # what it makes or yields goes there
+        made = derived(args.all())
+        return replace(made, where=DEVICE) if isinstance(made, Unknown) else made
     return derived(args.all())
 
 
