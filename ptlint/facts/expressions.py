@@ -134,9 +134,12 @@ def _formatted(run: Run, node: cst.FormattedString, frame: Frame) -> Value:
     if constant is not None:
         return Const("".join(constant))
     first = node.parts[0]
-    if isinstance(first, cst.FormattedStringText) and first.value == "cuda:":
-        return Const("cuda:0", soft=True)  # whatever its number
-    return Num("str", reads=reads)
+    return text_from(first.value if isinstance(first, cst.FormattedStringText) else "", reads)
+
+
+def text_from(beginning: str, reads: frozenset[Event] = frozenset()) -> Value:
+    """A text of which only the beginning is known; a CUDA device is one whatever its number."""
+    return Const("cuda:0", soft=True) if beginning.startswith("cuda:") else Num("str", reads=reads)
 
 
 def read(run: Run, value: Value, node: cst.CSTNode, how: str, frame: Frame) -> frozenset[Event]:
@@ -255,6 +258,8 @@ def _operate(run: Run, a: Value, b: Value, operator: str, frame: Frame, node: cs
         return _modulo(run, a, b, frame, node)
     if isinstance(a, Const) and isinstance(b, Const):
         return _fold(a, b, operator)
+    if operator == "Add" and isinstance(a, Const) and isinstance(a.value, str):
+        return text_from(a.value, reads_of(b))
     if isinstance(a, Array) or isinstance(b, Array):
         reads = frozenset().union(*(v.reads for v in (a, b) if isinstance(v, (Array, Num))))
         return Array(None, reads=reads)
@@ -276,7 +281,7 @@ def _modulo(run: Run, a: Value, b: Value, frame: Frame, node: cst.CSTNode) -> Va
         reads: frozenset[Event] = frozenset()
         for part in _format_parts(b):
             reads |= read(run, part, node, "format", frame)
-        return Num("str", reads=reads)
+        return text_from(str(a.value) if isinstance(a, Const) else "", reads)
     if isinstance(a, Const) and isinstance(b, Const):
         return _fold(a, b, "Modulo")
     if isinstance(a, (Num, Const)):
@@ -292,6 +297,8 @@ def _format_parts(value: Value) -> list[Value]:
             parts.extend(option.items)
         elif isinstance(option, Sequence):
             parts.append(option.element())
+        elif isinstance(option, Items):
+            parts.append(option.item)
         else:
             parts.append(option)
     return parts

@@ -8,7 +8,7 @@ from ptlint.facts import iteration, torch_api
 from ptlint.facts.arguments import Arguments
 from ptlint.facts.calls import derived
 from ptlint.facts.events import Call, Event, Place
-from ptlint.facts.expressions import read
+from ptlint.facts.expressions import read, text_from
 from ptlint.facts.homes import Frame
 from ptlint.facts.library.registry import FUNCTIONS, models
 from ptlint.facts.run import Run
@@ -412,7 +412,7 @@ def scalar_method(run: Run, receiver: Num | Const, name: str, args: Arguments, p
         for key, value in args.keywords.items():
             node = args.keyword_nodes.get(key)
             reads |= read(run, value, node.value if node is not None else place.node, "format", frame)
-        return Num("str", reads=reads)
+        return text_from(str(receiver.value) if isinstance(receiver, Const) else "", reads)
     if isinstance(receiver, Const) and isinstance(receiver.value, str):
         return _string_method(receiver, name, args)
     return Num("any", reads=receiver.reads if isinstance(receiver, Num) else frozenset())
