@@ -73,7 +73,8 @@ def complete(finding: Finding, source: SourceFile, outlined: Outline) -> Finding
         edits = import_edits(source, outlined, fix.imports)
     except CannotEdit as error:
         return replace(finding, fix=None, withheld=error.reason)
-    return replace(finding, fix=replace(fix, edits=tuple(sorted((*fix.edits, *edits))), imports=()))
+    ordered = sorted((*edits, *fix.edits), key=lambda edit: (edit.start, edit.end))
+    return replace(finding, fix=replace(fix, edits=tuple(ordered), imports=()))
 
 
 def fix_to_fixpoint(

@@ -10,10 +10,10 @@ from ptlint.findings import Edit
 
 
 def apply_edits(text: str, edits: Iterable[Edit]) -> str:
-    """The text after the edits, which must not overlap; insertions at one place go in by their text."""
+    """The text after the edits, which must not overlap; insertions at one place go in as they come."""
     pieces: list[str] = []
     done = 0
-    for edit in sorted(edits):
+    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
         if not done <= edit.start <= edit.end <= len(text):
             raise ValueError(f"the edit {edit} overlaps another or lies outside of the text")
         pieces += (text[done : edit.start], edit.text)

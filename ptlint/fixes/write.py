@@ -38,6 +38,7 @@ def write(source: SourceFile, text: str) -> None:
 
 def _replace(target: Path, data: bytes) -> None:
     handle, name = tempfile.mkstemp(prefix=".ptlint-", suffix=".tmp", dir=target.parent)
+    temporary = Path(name)
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)
@@ -46,11 +47,11 @@ def _replace(target: Path, data: bytes) -> None:
         if hasattr(os, "chown"):
             status = target.stat()
             with contextlib.suppress(OSError):
-                os.chown(name, status.st_uid, status.st_gid)
+                os.chown(temporary, status.st_uid, status.st_gid)
         # After the owner, since changing that clears bits of the mode.
-        shutil.copymode(target, name)
-        os.replace(name, target)
+        shutil.copymode(target, temporary)
+        temporary.replace(target)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(name)
+            temporary.unlink()
         raise
