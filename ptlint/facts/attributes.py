@@ -71,7 +71,9 @@ def _attribute(run: Run, base: Value, name: str, place: Place, frame: Frame) -> 
     if isinstance(base, Unknown):
         if name in ("shape", "ndim", "dtype"):
             return Num("any")
-        return Unknown(base.where, base.graph, base.batch, came=base.came)
+        if name == "device" and base.where in (DEVICE, HOST):
+            return Device("cuda" if base.where == DEVICE else "cpu", True)
+        return Unknown(base.where, base.graph, base.batch, came=base.came, reads=base.reads)
     if isinstance(base, (Items, Num, Const)):
         return Method(base, name)
     return Method(base, name)
@@ -112,6 +114,10 @@ def _object_attribute(run: Run, base: Obj, name: str, place: Place, frame: Frame
         if isinstance(base, Module) and isinstance(value, Tensor):
             return Tensor(UNSURE if value.where == HOST else value.where, value.graph, value.dtype, came=value.came)
         return value
+    if name == "__dict__":
+        view = run.make(Mapping, place, frame.ctx, tag=f"dict{id(base)}")
+        view.entries = base.attrs
+        return view
     if isinstance(base.cls, ProjectClass):
         found = base.cls.find(name)
         if found is not None:

@@ -265,6 +265,8 @@ def _operate(run: Run, a: Value, b: Value, operator: str, frame: Frame, node: cs
         return Array(None, reads=reads)
     if operator == "Add" and isinstance(a, (Sequence, Tuple)) and isinstance(b, (Sequence, Tuple)):
         return _concatenate(run, a, b, frame, node)
+    if operator == "Multiply" and (isinstance(a, (Sequence, Tuple)) or isinstance(b, (Sequence, Tuple))):
+        return _repeated(run, a if isinstance(a, (Sequence, Tuple)) else b, frame, node)
     if isinstance(a, Unknown) or isinstance(b, Unknown):
         return derived((a, b))
     if isinstance(a, (Num, Const)) and isinstance(b, (Num, Const)):
@@ -351,6 +353,14 @@ def _concatenate(run: Run, a: Sequence | Tuple, b: Sequence | Tuple, frame: Fram
             a.element() if isinstance(a, Sequence) else join_all(a.items),
             b.element() if isinstance(b, Sequence) else join_all(b.items),
         )
+    return made
+
+
+def _repeated(run: Run, value: Value, frame: Frame, node: cst.CSTNode) -> Value:
+    """`[x] * n`: a list of its own, of no known length."""
+    made = run.make(Sequence, frame.place(node), frame.ctx)
+    made.items = None
+    made.item = value.element() if isinstance(value, Sequence) else join_all(getattr(value, "items", ()))
     return made
 
 
@@ -623,6 +633,8 @@ def _item(run: Run, base: Value, index: Value, node: cst.Subscript, frame: Frame
         return tensor_of(run, (base,), frame, dtype=base.dtype)
     if isinstance(base, Array):
         return base
+    if isinstance(base, Num) and base.type == "any":  # a shape
+        return Num("any", reads=base.reads)
     if isinstance(base, Options) and isinstance(index, Const):
         return base.attrs.get(str(index.value), UNKNOWN)
     if isinstance(base, Module):

@@ -301,6 +301,10 @@ def _setattr(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -
 @models("vars", "globals", "locals")
 def _vars(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
     value = args.first()
+    if name == "locals":
+        made = run.make(Mapping, place, frame.ctx)
+        made.entries = dict(frame.locals)
+        return made
     return value if isinstance(value, Options) else UNKNOWN
 
 

@@ -220,7 +220,7 @@ def to(run: Run, receiver: Tensor | Unknown, args: Arguments, place: Place, fram
     if device is not None:
         results.append(move(run, receiver, device, bound, "to", place, frame))
     for option in options(first):
-        if device_of(option) is not None:
+        if device_of(option) is not None or (device is not None and not isinstance(option, (Tensor, Lib))):
             continue
         if isinstance(option, Tensor):
             target = Device("cuda" if option.where == DEVICE else "cpu" if option.where == HOST else "unknown", True)
