@@ -16,6 +16,7 @@ from ptlint.facts.values import (
     Items,
     Lib,
     Mapping,
+    Method,
     Module,
     ProjectClass,
     Sequence,
@@ -76,11 +77,21 @@ class Layer:
 class Makeup:
     """The layers of a model in the order in which they were made, each once however often a loop made its like.
 
-    `complete`: there is no part of which only the use is known.
+    `in_sight`: there is no part of which only the use is known.
     """
 
     layers: tuple[Layer, ...]
-    complete: bool
+    in_sight: bool
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of the body is known. A body without layers is one whose layers came out of sight."""
+        return self.in_sight and bool(self.body)
+
+    @property
+    def weightless(self) -> bool:
+        """Whether there is nothing to train: a loss, an activation."""
+        return self.in_sight and not self.body
 
     @cached_property
     def kinds(self) -> frozenset[str]:
@@ -174,7 +185,7 @@ def _may_hold(value: Value) -> bool:
 def makeup(module: Module) -> Makeup:
     """What a model is made of."""
     layers: list[Layer] = []
-    complete = True
+    complete, unclear = True, False
     for part in parts(module):
         complete = complete and not part.open and all(_may_hold(child) for child in part.children)
         if isinstance(part.cls, Lib):
@@ -186,13 +197,15 @@ def makeup(module: Module) -> Makeup:
             continue
         called = _called_on_self(part.cls)
         for name, value in part.attrs.items():
-            if name in called and any(isinstance(option, Unknown) for option in options(value)):
-                complete = False
+            for option in options(value):
+                # Of a library's model a part may be taken: `vgg19().features`.
+                if isinstance(option, Unknown) or (isinstance(option, Method) and isinstance(option.receiver, Module)):
+                    unclear = True
+                    complete = complete and name not in called
             if any(_is_parameter(option) for option in options(value)):
                 layers.append(Layer(PARAMETER, name, (None,)))
     made = Makeup(tuple(layers), complete)
-    # A model without a layer that counts is one whose layers came in a way that is not in sight.
-    return made if made.body else Makeup(made.layers, False)
+    return Makeup(made.layers, False) if unclear and not made.body else made
 
 
 def _called_on_self(cls: ProjectClass) -> set[str]:

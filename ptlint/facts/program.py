@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 import libcst as cst
 
-from ptlint.facts import guards, roles, statements
+from ptlint.facts import datasets, guards, models, roles, statements
 from ptlint.facts.arguments import Arguments
 from ptlint.facts.events import Call, Construct, Ctx, Event, Forward, Iterate, Move, Place
+from ptlint.facts.gradients import Gradients
 from ptlint.facts.homes import Frame, Home, Trees
-from ptlint.facts.run import Run, is_main_guard
+from ptlint.facts.loading import Loading
+from ptlint.facts.models import Makeup
+from ptlint.facts.run import Run
 from ptlint.facts.values import (
     DEVICE,
     Batches,
@@ -29,8 +32,11 @@ from ptlint.facts.values import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ptlint.config import Config
     from ptlint.outline.project import Program, Project
+    from ptlint.outline.statements import Statement
 
 E = TypeVar("E", bound=Event)
 
@@ -55,31 +61,48 @@ def execute_program(run: Run) -> None:
         run.execute_top(entry, statement)
     for path in run.program.files:
         home = run.imported(path)
-        for statement in home.file.outline.statements:
-            if statement.kind in ("def", "class") and worth_a_visit(statement.words):
-                _run_uncalled(run, home, statement.name or "")
-            elif path == run.program.entry or is_main_guard(statement):
-                continue
+        alone = [s for s in home.file.outline.statements if s.kind in ("def", "class") and worth_a_visit(s)]
+        if alone and run.project.programs_of(path)[0].entry == run.program.entry:
+            others = _elsewhere(run, path)
+            for statement in alone:
+                _run_uncalled(run, home, statement.name or "", others)
 
 
+LOOP_WORDS = frozenset({"no_grad", "inference_mode", "set_grad_enabled", "eval", "empty_cache", "synchronize"})
 VISIT_WORDS = frozenset(
-    "backward step DataLoader eval no_grad item tolist empty_cache autocast GradScaler compile forward zero_grad cuda "
-    "to set_detect_anomaly synchronize __getitem__ environ cpu numpy".split()
+    "backward DataLoader autocast GradScaler set_detect_anomaly detect_anomaly environ __getitem__ autograd".split()
 )
-"""A function that nobody calls is run on its own only when it holds one of these."""
 
 
-def worth_a_visit(words: frozenset[str]) -> bool:
-    return bool(words & VISIT_WORDS)
+def worth_a_visit(statement: Statement) -> bool:
+    """Whether a function that nobody calls may hold a fault of its own: the roots that hold outside a program's run."""
+    if statement.words & VISIT_WORDS:
+        return True
+    return bool(statement.nodes & {"For", "While"} and statement.words & LOOP_WORDS)
 
 
-def _run_uncalled(run: Run, home: Home, name: str) -> None:
+def _elsewhere(run: Run, path: Path) -> frozenset[str]:
+    """The names used in other programs that hold a file: what they use is judged there, by its real callers."""
+    found: set[str] = set()
+    own = set(run.program.files)
+    seen: set[Path] = set()
+    for program in run.project.programs_of(path)[1:]:
+        for other in program.files:
+            if other not in own and other not in seen:
+                seen.add(other)
+                for statement in run.project.file(other).outline.statements:
+                    found |= statement.words
+    return frozenset(found)
+
+
+def _run_uncalled(run: Run, home: Home, name: str, others: frozenset[str]) -> None:
     value = run.global_value(home, name)
     for option in options(value):
         if isinstance(option, Function):
-            _run_function(run, home, option)
+            if name not in others:
+                _run_function(run, home, option)
         elif isinstance(option, ProjectClass):
-            _run_class(run, home, option)
+            _run_class(run, home, option, others)
 
 
 def _run_function(run: Run, home: Home, function: Function, receiver: Value | None = None) -> None:
@@ -95,9 +118,13 @@ def _run_function(run: Run, home: Home, function: Function, receiver: Value | No
     run.call(function, Arguments(open=True), Place(home.file, tree, node), frame)
 
 
-def _run_class(run: Run, home: Home, cls: ProjectClass) -> None:
+def _run_class(run: Run, home: Home, cls: ProjectClass, others: frozenset[str]) -> None:
     """The methods of a class that nothing called, on an instance made with unknown arguments."""
-    methods = [m for m in cls.members.values() if isinstance(m, Function) and id(m.node) not in run.called]
+    methods = [
+        member
+        for name, member in cls.members.items()
+        if isinstance(member, Function) and id(member.node) not in run.called and name not in others
+    ]
     if not methods:
         return
     tree = methods[0].tree
@@ -144,6 +171,27 @@ class ProgramFacts:
     def made(self, kind: type[Value]) -> list[Construct]:
         """The constructions of loaders, modules, optimizers, scalers, datasets, instances."""
         return [event for event in self.events(Construct) if isinstance(event.value, kind)]
+
+    def calls_at(self, node: cst.CSTNode) -> list[Call]:
+        """The calls of library functions that a node was in the execution, one for each path of calls to it."""
+        return self._calls_by_node.get(id(node), [])
+
+    @cached_property
+    def _calls_by_node(self) -> dict[int, list[Call]]:
+        found: dict[int, list[Call]] = {}
+        for event in self.events(Call):
+            found.setdefault(id(event.place.node), []).append(event)
+        return found
+
+    @cached_property
+    def device_work(self) -> list[Event]:
+        """What puts something on an accelerator."""
+        return datasets.device_work(self)
+
+    @cached_property
+    def loading(self) -> Loading:
+        """The loaders and what becomes of them."""
+        return Loading(self)
 
     # Loops and hotness
 
@@ -238,13 +286,37 @@ class ProgramFacts:
 
     def managed(self, ctx: Ctx) -> bool:
         """Whether a framework owns what runs in a context: a Lightning hook, an Accelerate loop, an HF Trainer."""
+        return self.hooked(ctx) or any(isinstance(event.receiver, Other) and event.receiver.kind == "accelerator" for event in self.events(Call))
+
+    def hooked(self, ctx: Ctx) -> bool:
+        """Whether a framework calls what runs in a context: methods of a LightningModule, of an HF Trainer."""
         for up in ctx.up():
             function = up.function if up.kind == "frame" else None
             if function is not None and function.owner is not None:
                 bases = function.owner.lib_bases
                 if any(base.partition(".")[0] in MANAGED_PACKAGES or base.rpartition(".")[2] in HF_TRAINERS for base in bases):
                     return True
-        return any(isinstance(event.receiver, Other) and event.receiver.kind == "accelerator" for event in self.events(Call))
+        return False
+
+    def alone(self, ctx: Ctx) -> bool:
+        """Whether a context belongs to a function that nothing in the program calls."""
+        return not any(up.kind == "module" and up.home is not None and up is up.home.ctx for up in ctx.up())
+
+    @cached_property
+    def gradients(self) -> Gradients:
+        return Gradients(self.run)
+
+    @cached_property
+    def _makeups(self) -> dict[int, Makeup]:
+        return {}
+
+    def makeup(self, module: Module) -> Makeup:
+        """What a model is made of."""
+        core = module.core
+        found = self._makeups.get(id(core))
+        if found is None:
+            found = self._makeups[id(core)] = models.makeup(core)
+        return found
 
     @cached_property
     def optimizers(self) -> list[Optimizer]:

@@ -28,6 +28,8 @@ NOWHERE: Tokens = frozenset()
 ANYWHERE: Tokens = frozenset({(0, 0)})
 """Stands for more events than are told apart."""
 MAX_TOKENS = 64
+MAX_HELD = 16
+"""So many items of a container are looked at where every item would count."""
 
 
 class Value:
@@ -591,17 +593,30 @@ def reads_of(*values: Value) -> frozenset[Event]:
     return found
 
 
-def came_of(*values: Value) -> Tokens:
-    """What values came through, those in tuples too."""
+def came_of(*values: Value, depth: int = 3) -> Tokens:
+    """What values came through, those in containers too."""
     found = NOWHERE
     for value in values:
         for option in options(value):
             if isinstance(option, (Tensor, Unknown)):
                 if option.came and option.came is not found:
                     found = found | option.came
-            elif isinstance(option, Tuple):
-                found = found | came_of(*option.items)
+            elif depth:
+                held = held_by(option)
+                if held:
+                    found = found | came_of(*held, depth=depth - 1)
     return found if len(found) <= MAX_TOKENS else ANYWHERE
+
+
+def held_by(value: Value) -> Iterable[Value]:
+    """What a tuple, list, dict or iterator holds."""
+    if isinstance(value, Tuple):
+        return value.items
+    if isinstance(value, Sequence):
+        return [*(value.items or ())[:MAX_HELD], *([value.item] if value.item is not None else ())]
+    if isinstance(value, Mapping):
+        return [*list(value.entries.values())[:MAX_HELD], *([value.rest] if value.rest is not None else ())]
+    return (value.item,) if isinstance(value, Items) else ()
 
 
 def through(value: Value, token: tuple[int, int]) -> Value:
