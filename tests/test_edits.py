@@ -263,6 +263,13 @@ def test_inserted_rows_take_the_block_s_step() -> None:
     assert apply_edits(text, new) == "if x:\n\twith c:\n\t\td\n\n\te\n\tb\n"
 
 
+def test_rows_within_a_logical_line_stay_as_they_are() -> None:
+    text = "if x:\r\n    b\r\n"
+    made = tree(text)
+    new = edits.insert_after(made, statement(made, "b"), ["c = '''\n  d\r\n'''", "e"])
+    assert apply_edits(text, new) == "if x:\r\n    b\r\n    c = '''\r\n  d\r\n'''\r\n    e\r\n"
+
+
 WRAPPED = {
     "one": ("a\nb\n", "a", "a", "with c:\n    a\nb\n"),
     "a run": (

@@ -16,6 +16,7 @@ from ptlint.edits.layout import (
     row_start,
     starts_row,
     unit_below,
+    with_newlines,
 )
 from ptlint.findings import Edit
 
@@ -27,7 +28,7 @@ def add_keyword(tree: Tree, call: cst.Call, name: str, value: str) -> tuple[Edit
     """Give the call one more keyword argument: the last one, but in front of a `**mapping` at the end."""
     if _given(call, name) is not None:
         raise CannotEdit(f"`{name}` is given already")
-    argument = f"{name}={as_argument(value)}"
+    argument = f"{name}={with_newlines(as_argument(value), tree.source.newline)}"
     if not call.args:
         return _into_empty(tree, call, argument)
     if _is_bare_generator(call):
@@ -49,7 +50,7 @@ def set_keyword(tree: Tree, call: cst.Call, name: str, value: str) -> tuple[Edit
     start, end = tree.outer_span(given.value)
     if tree.source.text[start:end] == value:
         return ()
-    return (Edit(start, end, as_argument(value)),)
+    return (Edit(start, end, with_newlines(as_argument(value), tree.source.newline)),)
 
 
 def remove_keyword(tree: Tree, call: cst.Call, name: str) -> tuple[Edit, ...]:

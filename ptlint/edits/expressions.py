@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ptlint.edits.layout import CannotEdit
+from ptlint.edits.layout import CannotEdit, with_newlines
 from ptlint.findings import Edit
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def replace(tree: Tree, node: cst.CSTNode, new_text: str) -> tuple[Edit, ...]:
     if not isinstance(node, cst.BaseExpression):
         return (Edit(start, end, new_text),)
     new = parsed(new_text)
-    new_text = new_text.replace("\n", tree.source.newline)
+    new_text = with_newlines(new_text, tree.source.newline)
     needs_parentheses = _binds_otherwise(tree.parent(node), new)
     if node.lpar:
         outer_start, outer_end = tree.outer_span(node)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from ptlint.syntax.tree import Tree
 
 _INDENT_UNIT = " " * 4
+_NEWLINE = re.compile(r"\r\n?|\n")
 _LEADING = re.compile(r"[ \t\f]*")
 
 
@@ -71,13 +73,21 @@ def unit_below(tree: Tree, node: cst.CSTNode) -> str:
     return (block.indent if block else None) or tree.module.default_indent
 
 
-def laid_out(text: str, newline: str, indentation: str, unit: str) -> str:
-    """`text`, written with LF and steps of four spaces, in a file's line ends and indentation; its first row is left
-    without the indentation."""
-    rows = text.split("\n")
-    for index, row in enumerate(rows):
-        bare = row.lstrip(" ")
-        steps, rest = divmod(len(row) - len(bare), len(_INDENT_UNIT))
-        own = unit * steps + " " * rest + bare
-        rows[index] = own if index == 0 or not bare else indentation + own
+def with_newlines(text: str, newline: str) -> str:
+    """`text` with the line ends of a file."""
+    return _NEWLINE.sub(newline, text)
+
+
+def laid_out(lines: Sequence[str], newline: str, indentation: str, unit: str) -> str:
+    """Logical lines, each written from the left margin with steps of four spaces, in a file's line ends and
+    indentation; the first is left without the indentation.
+
+    What follows a line end inside of a line (a string, an argument taken over from the source) stays as it is.
+    """
+    rows: list[str] = []
+    for line in lines:
+        bare = line.lstrip(" ")
+        steps, rest = divmod(len(line) - len(bare), len(_INDENT_UNIT))
+        own = unit * steps + " " * rest + with_newlines(bare, newline)
+        rows.append(indentation + own if rows and bare else own)
     return newline.join(rows)

@@ -38,7 +38,8 @@ _Block = cst.Module | cst.IndentedBlock
 def insert_before(tree: Tree, statement: cst.CSTNode, lines: Sequence[str]) -> tuple[Edit, ...]:
     """Put rows of code in front of the statement that holds this node, above the comments that belong to it.
 
-    The lines are written as at the left margin, with steps of four spaces.
+    Each line is a logical one, written as at the left margin, with steps of four spaces; what follows a line end
+    inside of one stays as it is.
     """
     standing = _standing(tree, statement)
     if not _is_first_on_line(tree, statement, standing):
@@ -98,7 +99,7 @@ def replace_statements(tree: Tree, first: cst.CSTNode, last: cst.CSTNode, lines:
     top, bottom = _run(tree, first, last)
     start = _first_offset(tree, top)
     newline = newline_at(source, start)
-    new = laid_out("\n".join(lines), newline, leading(source, start), unit_below(tree, top))
+    new = laid_out(lines, newline, leading(source, start), unit_below(tree, top))
     return (Edit(start, _end_of_code(tree, bottom), new),)
 
 
@@ -277,7 +278,7 @@ def _must_stay_first(tree: Tree, standing: _Standing) -> bool:
 
 
 def _rows(tree: Tree, standing: _Standing, lines: Sequence[str], indentation: str, newline: str) -> str:
-    text = laid_out("\n".join(lines), newline, indentation, unit_below(tree, standing))
+    text = laid_out(lines, newline, indentation, unit_below(tree, standing))
     return f"{indentation}{text}{newline}"
 
 

@@ -1,0 +1,79 @@
+"""Giving a call's argument a value where that was chosen (see `ptlint.facts.origins`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ptlint.edits.arguments import add_keyword, set_keyword
+from ptlint.edits.expressions import as_argument, replace
+from ptlint.edits.layout import CannotEdit
+from ptlint.facts.origins import ABSENT, DEFAULT, ITEM, OPTION, OTHER
+from ptlint.findings import Edit
+from ptlint.paths import shown
+
+if TYPE_CHECKING:
+    from ptlint.facts.events import Place
+    from ptlint.facts.origins import Origin
+
+
+def choose(origin: Origin, value: str, at: Place) -> tuple[Edit, ...]:
+    """Give the argument `value` at its origin, as a fix of a finding at `at`."""
+    _same_file(origin.place, at, origin.name)
+    if origin.kind in (ABSENT, DEFAULT):
+        return _add(origin.site, origin.name, value)
+    if origin.kind == OPTION:
+        assert isinstance(origin.place.node, cst.Call)
+        return set_keyword(origin.place.tree, origin.place.node, "default", value)
+    if origin.kind == ITEM:
+        return replace(origin.place.tree, _item_value(origin.place, origin.name), value)
+    if origin.kind == OTHER:
+        raise CannotEdit(f"`{origin.name}` is worked out elsewhere: set it there")
+    return replace(origin.place.tree, origin.place.node, value)
+
+
+def choose_beside(origin: Origin, name: str, value: str, at: Place, call: Place) -> tuple[Edit, ...]:
+    """Give `call` the argument `name` too; in the dict that holds the argument of `origin`, where one does."""
+    if origin.kind != ITEM:
+        _same_file(call, at, name)
+        return _add(call, name, value)
+    place = origin.place
+    _same_file(place, at, origin.name)
+    tree = place.tree
+    if isinstance(place.node, cst.Arg):
+        call_node = tree.parent(place.node)
+        assert isinstance(call_node, cst.Call)
+        return add_keyword(tree, call_node, name, value)
+    if not isinstance(place.node, cst.DictElement):
+        raise CannotEdit(f"`{origin.name}` is set in row {place.row}: set `{name}` beside it")
+    end = tree.outer_span(place.node.value)[1]
+    quote = tree.code(place.node.key)[-1]
+    return (Edit(end, end, f", {quote}{name}{quote}: {as_argument(value)}"),)
+
+
+def _add(call: Place, name: str, value: str) -> tuple[Edit, ...]:
+    assert isinstance(call.node, cst.Call)
+    for arg in call.node.args:
+        if arg.star == "**" and name in _words(call):
+            raise CannotEdit(f"`**{call.tree.code(arg.value)}` may hold `{name}` on another path")
+    return add_keyword(call.tree, call.node, name, value)
+
+
+def _words(call: Place) -> frozenset[str]:
+    return frozenset[str]().union(*(statement.words for statement in call.file.outline.statements))
+
+
+def _item_value(place: Place, name: str) -> cst.BaseExpression:
+    node = place.node
+    if isinstance(node, (cst.DictElement, cst.Arg)):
+        return node.value
+    statement = place.tree.statement(node)
+    if isinstance(statement, cst.Assign) and len(statement.targets) == 1:
+        return statement.value
+    raise CannotEdit(f"`{name}` is set in row {place.row} in an unusual way")
+
+
+def _same_file(place: Place, at: Place, name: str) -> None:
+    if place.path != at.path:
+        raise CannotEdit(f"`{name}` is chosen in {shown(place.path)}, row {place.row}")
