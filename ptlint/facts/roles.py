@@ -27,7 +27,7 @@ from ptlint.facts.values import (
 
 TRAINING, EVALUATION, EPOCH, OUTER = "training", "evaluation", "epoch", "outer"
 
-WAITS = frozenset({"input", "cv2.waitKey", "matplotlib.pyplot.show", "matplotlib.pyplot.pause"})
+WAITS = frozenset({"input", "cv2.waitKey", "matplotlib.pyplot.show", "breakpoint"})
 
 
 class Roles:
@@ -56,7 +56,7 @@ class Roles:
             if isinstance(event, (Move, Forward)):
                 for value in (event.value,) if isinstance(event, Move) else event.args:
                     self._feed(value)
-            if isinstance(event, Call) and event.name in WAITS:
+            if isinstance(event, Call) and waits_for_a_person(event):
                 self._note_wait(event)
             self._note(event)
 
@@ -70,9 +70,11 @@ class Roles:
                     self._feed(item)
 
     def _note_wait(self, event: Call) -> None:
-        for ctx in event.ctx.loops():
-            ctx.waits = True
-            return
+        for ctx in event.ctx.up():
+            if ctx.kind == "guard" and ctx.rarity in (guards.RARE, guards.EXCEPT, guards.OFF_PATH):
+                return
+            if ctx.kind == "loop" and not ctx.pump:
+                ctx.waits = True
 
     def _note(self, event: Event) -> None:
         """Count an event for the loops around it; a step makes the guards it stands under accumulation guards."""
@@ -195,6 +197,14 @@ class Roles:
     def innermost(self, ctx: Ctx, *roles: str) -> Ctx | None:
         """The innermost loop around with one of some roles."""
         return next((loop for loop in ctx.loops() if loop.role in roles), None)
+
+
+def waits_for_a_person(event: Call) -> bool:
+    """`input()`, `plt.show()`, `cv2.waitKey(0)`; a key waited for during some milliseconds is only polled."""
+    if event.name not in WAITS:
+        return False
+    delay = event.args.get("delay", Const(0))
+    return not (isinstance(delay, Const) and isinstance(delay.value, int) and delay.value > 0)
 
 
 def in_forward(function: Function) -> bool:
