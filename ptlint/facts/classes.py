@@ -8,7 +8,7 @@ import libcst as cst
 
 from ptlint.facts import torch_api
 from ptlint.facts.arguments import Arguments
-from ptlint.facts.events import Construct, Place
+from ptlint.facts.events import Call, Construct, Place
 from ptlint.facts.homes import Frame
 from ptlint.facts.run import Run
 from ptlint.facts.values import (
@@ -233,6 +233,7 @@ def super_init(run: Run, owner: ProjectClass, receiver: Value, args: Arguments, 
         return run.call(init.bind(receiver), args, place, frame)
     if isinstance(receiver, Loader):
         receiver.call = args.bind(LOADER_PARAMS, LOADER_KEYWORD_ONLY)
+        run.emit(Call(place, frame.ctx, f"{DATALOADER}.__init__", receiver.call, receiver=receiver), str(id(receiver)))
     elif isinstance(receiver, Module) and args.positional:
         children = [value for value in args.positional if isinstance(value, (Module, Sequence))]
         for child in children:

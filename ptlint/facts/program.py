@@ -212,6 +212,10 @@ class ProgramFacts:
         """Where something is gone over."""
         return [event for event in self.events(Iterate) if event.value is source]
 
+    def gone_over(self, loop: Ctx) -> list[Value]:
+        """The sources of batches that a loop goes over."""
+        return [event.value for event in self.events(Iterate) if event.loop is loop]
+
     def moves(self, source: Value) -> list[Move]:
         """Where the items of a loader (or other source of batches) are moved to a device."""
         return [

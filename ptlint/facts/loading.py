@@ -1,0 +1,450 @@
+"""Loaders: who works for them, whether they pin, where their batches go, how often they are gone over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import libcst as cst
+
+from ptlint.facts import datasets, guards, roles
+from ptlint.facts.events import Assign, Call, Construct, Ctx, Iterate, Move, Place
+from ptlint.facts.origins import ABSENT, CONSTANT, DEFAULT, ITEM, LITERAL, OTHER, OWN_DEFAULT, Origin, Origins
+from ptlint.facts.scopes import walk
+from ptlint.facts.values import (
+    DEVICE,
+    CallArgs,
+    Const,
+    Device,
+    Loader,
+    Module,
+    Obj,
+    Other,
+    ProjectClass,
+    Tensor,
+    Tuple,
+    Unknown,
+    Value,
+    options,
+    pick,
+)
+
+if TYPE_CHECKING:
+    from ptlint.facts.program import ProgramFacts
+
+NO_WORKERS, WORKERS, UNSURE = "none", "some", "unknown"
+
+_SELDOM = (guards.RARE, guards.EXCEPT, guards.OFF_PATH)
+_CHANGES = ("set_", "shuffle", "resample", "reset", "update", "next_epoch", "on_epoch")
+"""How names of methods begin that change a dataset of which only the name is known."""
+
+
+class LoaderUse:
+    """One `DataLoader` of a program: its arguments and what becomes of it.
+
+    `event` is its construction; `args` are those of `DataLoader(...)` itself, or of the `super().__init__(...)` of a
+    subclass, at `site` in `ctx`.
+    """
+
+    def __init__(self, facts: ProgramFacts, loading: Loading, loader: Loader, event: Construct) -> None:
+        self.facts = facts
+        self.loading = loading
+        self.loader = loader
+        self.event = event
+        inner = loading.super_calls.get(id(loader))
+        self.args = loader.call if loader.call is not None else CallArgs(open=True)
+        self.site: Place = inner.place if inner is not None else event.place
+        self.ctx: Ctx = inner.ctx if inner is not None else event.ctx
+
+    def origin(self, name: str) -> Origin:
+        """Where an argument was chosen."""
+        return self.loading.origins.of(self.args, name, self.site, self.ctx)
+
+    def place(self, origin: Origin) -> Place:
+        """Where to speak of a choice: the call that could make it, else the loader's own."""
+        return origin.site if origin.kind in (ABSENT, DEFAULT) else self.event.place
+
+    def is_choice(self, name: str) -> bool:
+        """Whether somebody wrote an argument's value down for this loader, rather than left it at a default."""
+        kind = self.origin(name).kind
+        if kind != OTHER:
+            return kind in (LITERAL, CONSTANT, ITEM)
+        return not any(option.soft for option in pick(self.args.get(name), Const))
+
+    # Arguments
+
+    @cached_property
+    def workers(self) -> str:
+        """Whether worker processes are known to do the loading."""
+        state = self.args.state("num_workers")
+        if state != "set":
+            return NO_WORKERS if state == "absent" else UNSURE
+        numbers = [o.value for o in options(self.args.bound["num_workers"]) if isinstance(o, Const)]
+        if len(numbers) != len(options(self.args.bound["num_workers"])) or not all(isinstance(n, int) for n in numbers):
+            return UNSURE
+        return NO_WORKERS if not any(numbers) else WORKERS if all(n > 0 for n in numbers) else UNSURE
+
+    @cached_property
+    def workers_certain(self) -> bool:
+        """Whether there are workers whatever flags and machine say."""
+        if self.workers != WORKERS:
+            return False
+        if not any(option.soft for option in pick(self.args.bound["num_workers"], Const)):
+            return True
+        node = self.args.nodes.get("num_workers")
+        return node is not None and _positive(node.value)
+
+    @property
+    def workers_text(self) -> str | None:
+        """The number of workers as it is written at the call, or in the dict that is spread into it."""
+        given = self.args.nodes.get("num_workers")
+        place, node = self.site, given.value if given is not None else None
+        origin = self.origin("num_workers")
+        if node is None and origin.kind == ITEM and isinstance(origin.place.node, (cst.DictElement, cst.Arg)):
+            place, node = origin.place, origin.place.node.value
+        if node is None:
+            return None
+        text = place.tree.code(node)
+        return text if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)) else f"({text})"
+
+    @cached_property
+    def pins(self) -> bool | None:
+        """Whether batches come in pinned memory (on a machine with CUDA); None where that is not known."""
+        return self.flag("pin_memory")
+
+    def flag(self, name: str) -> bool | None:
+        """A boolean argument whose default is False."""
+        state = self.args.state(name)
+        if state != "set":
+            return False if state == "absent" else None
+        found = {bool(o.value) if isinstance(o, Const) else None for o in options(self.args.bound[name])}
+        return found.pop() if len(found) == 1 else None
+
+    # Data
+
+    @cached_property
+    def in_memory(self) -> bool:
+        return datasets.in_memory(self.facts, self.loader.dataset())
+
+    @cached_property
+    def on_device(self) -> bool:
+        return datasets.on_device(self.facts, self.loader)
+
+    @cached_property
+    def streams(self) -> bool:
+        """Whether the dataset's own library prefetches."""
+        return datasets.brings_own_workers(self.loader.dataset())
+
+    @cached_property
+    def obstacles(self) -> list[str]:
+        """Why worker processes would fail or repeat data."""
+        found = datasets.obstacles(self.facts, self.loader)
+        if any(self.loading.unguarded(event.ctx) for event in self.iterations):
+            guard = 'if __name__ == "__main__":'
+            found.append(f"the loader is gone over at module level with no `{guard}`: spawned workers would do it too")
+        return found
+
+    # Use
+
+    @cached_property
+    def iterations(self) -> list[Iterate]:
+        return self.loading.iterations.get(id(self.loader), [])
+
+    @cached_property
+    def one_batch(self) -> bool:
+        """Whether all that is ever taken is a first batch, outside of any loop."""
+        return bool(self.iterations) and all(
+            event.loop is None and not any(True for _ in event.ctx.loops()) and _is_first(event.place.node)
+            for event in self.iterations
+        )
+
+    @cached_property
+    def waits(self) -> bool:
+        """Whether what goes over the loader waits for a person."""
+        loops = [event.loop or next(event.ctx.loops(), None) for event in self.iterations]
+        return any(loop is not None and loop.waits for loop in loops)
+
+    @cached_property
+    def moves(self) -> list[Move]:
+        """Copies of its batches to an accelerator, in nearly every iteration of a loop, each place once."""
+        found: dict[int, Move] = {}
+        for event in self.loading.moves.get(id(self.loader), []):
+            if _accelerator(event.target) and not _on_device(event.value) and _in_loop(event.ctx):
+                found.setdefault(id(event.place.node), event)
+        return list(found.values())
+
+    @cached_property
+    def managed(self) -> bool:
+        """Whether Accelerate or Lightning put the batches on the device."""
+        return id(self.loader) in self.loading.prepared
+
+    @property
+    def feeds_accelerator(self) -> bool:
+        """Whether its batches are copied to an accelerator again and again."""
+        if self.waits or self.on_device or self.facts.off_path(self.event.ctx):
+            return False
+        return bool(self.moves) or (self.managed and (not self.iterations or any(e.loop for e in self.iterations)))
+
+    @property
+    def would_pin(self) -> bool:
+        """Whether PTL102 reports the loader and its fix makes it pin: nobody chose, and it feeds an accelerator."""
+        if not self.facts.accelerated or self.pins is not False or not self.feeds_accelerator:
+            return False
+        return self.origin("pin_memory").kind in (ABSENT, DEFAULT, OWN_DEFAULT)
+
+    @cached_property
+    def literal_cuda(self) -> bool:
+        """Whether the code asks for CUDA whatever the machine has."""
+        targets = [option for event in self.moves for option in options(event.target)]
+        if not targets or not all(isinstance(t, Device) and t.type == "cuda" and not t.soft for t in targets):
+            return False
+        return not any(up.kind == "guard" and _soft(up) for event in self.moves for up in event.ctx.up())
+
+    # Epochs
+
+    @cached_property
+    def epochs(self) -> list[tuple[Iterate, Ctx]]:
+        """Where it is gone over anew in each iteration of a loop around trainings (or of a generator without end)."""
+        found: list[tuple[Iterate, Ctx]] = []
+        for event in self.iterations:
+            loop = self._epoch(event)
+            if loop is not None:
+                found.append((event, loop))
+        return found
+
+    def _epoch(self, event: Iterate) -> Ctx | None:
+        for up in event.ctx.up():
+            if up.kind == "guard" and up.rarity in _SELDOM and not up.step:
+                return None
+            if up.kind != "loop" or up is event.loop:
+                continue
+            if up.once or up.waits or up.role == roles.OUTER:
+                return None
+            if up.role in (roles.EPOCH, roles.TRAINING) or (up.pump and event.loop is not None):
+                return None if self.event.ctx.inside(up) else up
+        return None
+
+    @cached_property
+    def changed_between_epochs(self) -> bool:
+        """Whether the dataset is changed in an epoch loop: persistent workers would keep their old copy."""
+        held = {id(part) for part in _dataset_parts(self.loader)}
+        loops = [loop for _, loop in self.epochs]
+        for owner, ctx in self.loading.changes:
+            if id(owner) in held and any(ctx.inside(loop) for loop in loops):
+                return True
+        node = self.args.nodes.get("dataset")
+        text = self.site.tree.code(node.value) if node is not None else ""
+        return bool(text) and any(_changes_by_name(loop, text) for loop in loops)
+
+    @property
+    def reuses_iterator(self) -> bool:
+        """Whether it is of a class with an `__iter__` of its own."""
+        return isinstance(self.loader.cls, ProjectClass) and self.loader.cls.find("__iter__") is not None
+
+
+class Loading:
+    """All loaders of a program."""
+
+    def __init__(self, facts: ProgramFacts) -> None:
+        self.facts = facts
+        self.origins = Origins(facts)
+        self.super_calls: dict[int, Call] = {
+            id(event.receiver): event for event in facts.calls("torch.utils.data.DataLoader.__init__")
+        }
+        self.iterations: dict[int, list[Iterate]] = {}
+        for iterate in facts.events(Iterate):
+            self.iterations.setdefault(id(iterate.value), []).append(iterate)
+        self.moves: dict[int, list[Move]] = {}
+        for move in facts.events(Move):
+            batches = [option.batch for option in pick(move.value, (Tensor, Unknown))]
+            for batch in {id(batch) for batch in batches if batch is not None}:
+                self.moves.setdefault(batch, []).append(move)
+        self._uses = {id(loader): LoaderUse(facts, self, loader, event) for loader, event in facts.loaders}
+
+    def __iter__(self) -> Iterator[LoaderUse]:
+        return iter(self._uses.values())
+
+    def of(self, loader: Value | None) -> LoaderUse | None:
+        return self._uses.get(id(loader))
+
+    @cached_property
+    def prepared(self) -> set[int]:
+        """Loaders that were given to Accelerate, or that Lightning takes from a hook or a Trainer."""
+        found: set[int] = set()
+        for event in self.facts.events(Call):
+            by_accelerate = event.name in ("accelerator.prepare", "accelerator.prepare_data_loader")
+            by_lightning = event.name.rpartition(".")[2] in ("fit", "validate", "test") and _is_trainer(event.receiver)
+            if by_accelerate or by_lightning:
+                given = [*event.args.bound.values(), *event.args.extra]
+                found.update(id(loader) for value in given for loader in _loaders_in(value))
+        for loader, made in self.facts.loaders:
+            if any(_is_lightning_hook(up) for up in made.ctx.up()):
+                found.add(id(loader))
+        return found
+
+    @cached_property
+    def changes(self) -> list[tuple[Value, Ctx]]:
+        """Objects that were changed: an attribute set, or a method called whose result nobody takes."""
+        found = [(e.holder, e.ctx) for e in self.facts.events(Assign) if e.holder is not None]
+        seen: set[int] = set()
+        for event in self.facts.run.trace:
+            for up in event.ctx.up():
+                if up.kind != "frame" or id(up) in seen:
+                    continue
+                seen.add(id(up))
+                receiver = up.function.self_value if up.function is not None else None
+                if receiver is not None and up.place is not None and _is_statement(up.place):
+                    found.append((receiver, up))
+            if (
+                isinstance(event, Call)
+                and event.receiver is not None
+                and event.name.rpartition(".")[2].startswith(_CHANGES)
+                and _is_statement(event.place)
+            ):
+                found += [(option, event.ctx) for option in options(event.receiver)]
+        return found
+
+    def world_size(self, ctx: Ctx) -> str:
+        """An expression for the number of processes that share the machine, as code in `ctx` knows it; "" for one."""
+        starts = self.facts.calls("torch.distributed.init_process_group")
+        modules = [made.value for made in self.facts.made(Module)]
+        wrapped = any(isinstance(module, Module) and module.wrapper in ("ddp", "fsdp") for module in modules)
+        if not starts and not wrapped:
+            return ""
+        for start in starts:
+            given = start.args.nodes.get("world_size")
+            if given is not None and isinstance(given.value, cst.Name) and start.ctx.frame() is ctx.frame():
+                return given.value.value
+        if any(not any(up.kind == "guard" for up in _within_frames(start.ctx)) for start in starts):
+            return "torch.distributed.get_world_size()"
+        return 'int(os.environ.get("WORLD_SIZE", "1"))'
+
+    def unguarded(self, ctx: Ctx) -> bool:
+        """Whether a context runs when the file is imported: from top level, with no main guard on the way."""
+        for up in ctx.up():
+            if up.kind == "guard" and up.place is not None and _is_main_test(up.place.node):
+                return False
+            if up.kind == "module":
+                return up.home is not None and up is up.home.ctx
+        return False
+
+
+def _within_frames(ctx: Ctx) -> Iterator[Ctx]:
+    """The contexts around, without the main guard."""
+    return (up for up in ctx.up() if not (up.place is not None and _is_main_test(up.place.node)))
+
+
+def _loaders_in(value: Value) -> Iterator[Loader]:
+    for option in options(value):
+        if isinstance(option, Loader):
+            yield option
+        elif isinstance(option, Tuple):
+            for item in option.items:
+                yield from _loaders_in(item)
+
+
+def _is_trainer(receiver: Value | None) -> bool:
+    base = receiver.lib_base if isinstance(receiver, Obj) and not isinstance(receiver, Other) else None
+    return base is not None and base.startswith(("lightning.", "pytorch_lightning.")) and base.endswith("Trainer")
+
+
+def _is_lightning_hook(ctx: Ctx) -> bool:
+    function = ctx.function if ctx.kind == "frame" else None
+    if function is None or function.owner is None or not isinstance(function.node, cst.FunctionDef):
+        return False
+    if not function.node.name.value.endswith("_dataloader"):
+        return False
+    return any(base.startswith(("lightning.", "pytorch_lightning.")) for base in function.owner.lib_bases)
+
+
+def _dataset_parts(loader: Loader) -> list[Value]:
+    """The dataset, and those that it wraps."""
+    found = list(options(loader.dataset()))
+    for option in list(found):
+        if isinstance(option, Obj) and option.call is not None:
+            found += [part for value in option.call.bound.values() for part in pick(value, Obj)]
+    return found
+
+
+def _is_statement(place: Place) -> bool:
+    return isinstance(place.tree.parent(place.node), cst.Expr)
+
+
+def _changes_by_name(loop: Ctx, text: str) -> bool:
+    """Whether a loop's own body assigns to something of the dataset, or calls a method of it for its effect."""
+    place = loop.place
+    if place is None:
+        return False
+    code = place.tree.code
+    for node in walk(place.node):
+        if isinstance(node, cst.Assign):
+            targets: list[Any] = [target.target for target in node.targets]
+        elif isinstance(node, cst.AugAssign):
+            targets = [node.target]
+        elif isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
+            targets = [node.value.func]
+        else:
+            continue
+        parts = [code(target) for target in targets if isinstance(target, (cst.Attribute, cst.Subscript))]
+        if any(part.startswith((f"{text}.", f"{text}[")) for part in parts):
+            return True
+    return False
+
+
+def _accelerator(target: Value) -> bool:
+    return any(isinstance(option, Device) and option.where == DEVICE for option in options(target))
+
+
+def _on_device(value: Value) -> bool:
+    return all(getattr(option, "where", None) == DEVICE for option in options(value))
+
+
+def _in_loop(ctx: Ctx) -> bool:
+    """Whether a context is in nearly every iteration of a loop (comprehensions do not count)."""
+    for up in ctx.up():
+        if up.kind == "guard" and up.rarity in _SELDOM and not up.step:
+            return False
+        if up.kind == "loop" and up.place is not None and isinstance(up.place.node, (cst.For, cst.While)):
+            return not up.once
+    return False
+
+
+def _soft(ctx: Ctx) -> bool:
+    """Whether a branch hangs on a flag or the machine."""
+    return ctx.test is not None and any(isinstance(o, Const) and o.soft for o in options(ctx.test))
+
+
+def _is_first(node: cst.CSTNode) -> bool:
+    """`iter(loader)` or `next(it)`."""
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value in ("iter", "next")
+
+
+def _is_main_test(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.If) and any(
+        isinstance(part, cst.Name) and part.value == "__name__" for part in walk(node.test)
+    )
+
+
+def _positive(node: cst.BaseExpression) -> bool:
+    """Whether an expression is positive on any machine: `min(8, os.cpu_count() or 1)`."""
+    if isinstance(node, cst.Integer):
+        return node.evaluated_value > 0
+    if isinstance(node, cst.BooleanOperation):
+        if isinstance(node.operator, cst.Or):
+            return _positive(node.right)
+        return False
+    if not isinstance(node, cst.Call):
+        return False
+    args = [arg.value for arg in node.args if arg.keyword is None and not arg.star]
+    if isinstance(node.func, cst.Name) and node.func.value in ("min", "max") and len(args) > 1:
+        return (all if node.func.value == "min" else any)(_positive(arg) for arg in args)
+    if isinstance(node.func, cst.Name) and node.func.value == "len" and len(args) == 1:
+        return isinstance(args[0], cst.Call) and _last_name(args[0].func) == "sched_getaffinity"
+    return _last_name(node.func) in ("cpu_count", "process_cpu_count")
+
+
+def _last_name(node: cst.BaseExpression) -> str:
+    if isinstance(node, cst.Attribute):
+        return node.attr.value
+    return node.value if isinstance(node, cst.Name) else ""
