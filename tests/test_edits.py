@@ -165,6 +165,20 @@ def test_replace_refuses_what_is_no_expression() -> None:
         edits.replace(made, made.nodes(cst.Name)[1], "a = b")
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("f()", "f('a')"),
+        ("f(b)", "f('a', b)"),
+        ("f(**m)", "f('a', **m)"),
+        ("f(x for x in y)", "f('a', (x for x in y))"),
+        ("f(\n  # c\n  b,\n)\n", "f(\n  # c\n  'a',\n  b,\n)\n"),
+    ],
+)
+def test_add_first(before: str, after: str) -> None:
+    assert on_call(before, lambda made, call: edits.add_first(made, call, "'a'")) == after
+
+
 def test_rename_call() -> None:
     assert on_call("(m.f)(a, # c\n b)", lambda t, c: edits.rename_call(t, c, "m.g")) == "m.g(a, # c\n b)"
     with pytest.raises(CannotEdit):
@@ -321,6 +335,29 @@ def test_wrap_with_refuses(text: str, first: str, last: str) -> None:
     made = tree(text)
     with pytest.raises(CannotEdit):
         edits.wrap_with(made, statement(made, first), statement(made, last), "with c:")
+
+
+UNWRAPPED = {
+    "plain": ("a\nwith c:\n    b\nd\n", "a\nb\nd\n"),
+    "nested": (
+        "if x:\n\twith c:\n\t\tfor i in j:\n\t\t\tb\n\n\t\t# end\n\td\n",
+        "if x:\n\tfor i in j:\n\t\tb\n\n\t# end\n\td\n",
+    ),
+    "comment of the header": ("if x:\n  with c:  # why\n    # of b\n    b\n", "if x:\n  # why\n  # of b\n  b\n"),
+    "strings": (
+        'with c:\n    a = """\n    b\n    """\n    f(1,\n      2)\n',
+        'a = """\n    b\n    """\nf(1,\n  2)\n',
+    ),
+    "header of several rows": ("with (\n    c as d,\n):\n    b\n", "b\n"),
+    "on one row": ("with c: a; b  # why\n", "a; b  # why\n"),
+    "CRLF, no last newline": ("with c:\r\n    a\r\n    b", "a\r\nb"),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), UNWRAPPED.values(), ids=UNWRAPPED)
+def test_unwrap(before: str, after: str) -> None:
+    made = tree(before)
+    assert apply_edits(before, edits.unwrap(made, made.nodes(cst.With)[0])) == after
 
 
 DELETED = {

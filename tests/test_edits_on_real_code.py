@@ -148,6 +148,11 @@ def test_wrap_with(case: Case) -> None:
         new = edits.wrap_with(case.tree, block.body[first], block.body[last], "with mark_:")
         after = case.after(new)
         assert unmarked(after) == (before, 1)
+        text = apply_edits(case.text, new)
+        source = case.source.with_text(text)
+        again = Tree.parse_rows(source, 1, len(source.line_starts))
+        marked = next(node for node in again.nodes(cst.With) if again.code(node).startswith("with mark_:"))
+        assert apply_edits(text, edits.unwrap(again, marked)) == case.text
 
 
 def test_delete_statement(case: Case) -> None:

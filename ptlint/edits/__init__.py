@@ -6,7 +6,7 @@ be made right.
 
 from __future__ import annotations
 
-from ptlint.edits.arguments import add_keyword, remove_argument, remove_keyword, set_keyword
+from ptlint.edits.arguments import add_first, add_keyword, remove_argument, remove_keyword, set_keyword
 from ptlint.edits.expressions import rename_call, replace
 from ptlint.edits.imports import import_edit, import_edits
 from ptlint.edits.layout import CannotEdit
@@ -16,12 +16,14 @@ from ptlint.edits.statements import (
     insert_after,
     insert_before,
     replace_statements,
+    unwrap,
     wrap_with,
 )
 
 __all__ = [
     "CannotEdit",
     "add_decorator",
+    "add_first",
     "add_keyword",
     "delete_statement",
     "import_edit",
@@ -34,5 +36,6 @@ __all__ = [
     "replace",
     "replace_statements",
     "set_keyword",
+    "unwrap",
     "wrap_with",
 ]

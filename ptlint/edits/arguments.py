@@ -42,6 +42,17 @@ def add_keyword(tree: Tree, call: cst.Call, name: str, value: str) -> tuple[Edit
     return _at_the_end(tree, call, argument)
 
 
+def add_first(tree: Tree, call: cst.Call, value: str) -> tuple[Edit, ...]:
+    """Give the call one more positional argument, in front of the others."""
+    argument = with_newlines(as_argument(value), tree.source.newline)
+    if not call.args:
+        return _into_empty(tree, call, argument)
+    if _is_bare_generator(call):
+        start, end = tree.span(call.args[0].value)
+        return (Edit(start, start, f"{argument}, ("), Edit(end, end, ")"))
+    return _in_front_of(tree, call, 0, argument)
+
+
 def set_keyword(tree: Tree, call: cst.Call, name: str, value: str) -> tuple[Edit, ...]:
     """Give the keyword argument this value, whether the call has it or not; no edit where it has this value."""
     given = _given(call, name)

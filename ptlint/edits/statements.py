@@ -93,6 +93,32 @@ def wrap_with(tree: Tree, first: cst.CSTNode, last: cst.CSTNode, header: str) ->
     return (Edit(start, end, "".join(pieces)),)
 
 
+def unwrap(tree: Tree, statement: cst.With) -> tuple[Edit, ...]:
+    """Put what stands under a `with` in the place of the whole statement; a comment of the header gets its own row."""
+    source = tree.source
+    standing = _standing(tree, statement)
+    start = tree.span(statement)[0]
+    block = statement.body
+    if not isinstance(block, cst.IndentedBlock):
+        return (Edit(start, tree.span(block)[0], ""),)
+    indentation = leading(source, start)
+    unit = block.indent or tree.module.default_indent
+    body = next_row(source, tree.span(block.header)[0])
+    end = _end_of_rows(tree, standing)
+    inside = _rows_inside_strings(tree, body, end)
+    pieces = []
+    if block.header.comment is not None:
+        pieces = [indentation, tree.code(block.header.comment), newline_at(source, start)]
+    row = body
+    while row < end:
+        following = next_row(source, row)
+        text = source.text[row:following]
+        at = _indent_place(text, indentation)
+        pieces.append(text[:at] + text[at:].removeprefix(unit) if row not in inside else text)
+        row = following
+    return (Edit(row_start(source, start), end, "".join(pieces)),)
+
+
 def replace_statements(tree: Tree, first: cst.CSTNode, last: cst.CSTNode, lines: Sequence[str]) -> tuple[Edit, ...]:
     """Put rows of code, written as for `insert_before`, in the place of the statements from `first` to `last`."""
     source = tree.source
@@ -233,12 +259,8 @@ def _end_of_what_stands_above(tree: Tree, standing: _Standing) -> int:
     index = list(block.body).index(standing)
     if index:
         return next_row(tree.source, _end_of_code(tree, block.body[index - 1]))
-    # The block's span begins behind the white space after the colon, with its first statement.
-    header = tree.parent(block)
-    assert header is not None
-    before = [tree.span(child)[1] for child in tree.children(header) if child is not block]
-    before = [end for end in before if end <= tree.span(standing)[0]]
-    return next_row(tree.source, max(before, default=tree.span(header)[0]))
+    assert isinstance(block, cst.IndentedBlock)
+    return next_row(tree.source, tree.span(block.header)[0])
 
 
 @lru_cache(maxsize=4)

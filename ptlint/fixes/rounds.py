@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from ptlint.edits import CannotEdit, import_edits
 from ptlint.findings import Edit, Finding, Fix, Impact, Safety
 from ptlint.fixes.safety import demote
 from ptlint.fixes.splice import apply_edits, are_sound, can_read, collide
@@ -69,10 +69,9 @@ def complete(finding: Finding, source: SourceFile, outlined: Outline) -> Finding
     fix = finding.fix
     if fix is None or not fix.imports:
         return finding
-    try:
-        edits = import_edits(source, outlined, fix.imports)
-    except CannotEdit as error:
-        return replace(finding, fix=None, withheld=error.reason)
+    edits, obstacle = _import_edits(source, outlined, fix.imports)
+    if obstacle:
+        return replace(finding, fix=None, withheld=obstacle)
     ordered = sorted((*edits, *fix.edits), key=lambda edit: (edit.start, edit.end))
     return replace(finding, fix=replace(fix, edits=tuple(ordered), imports=()))
 
@@ -158,11 +157,8 @@ def _choose(source: SourceFile, findings: Sequence[Finding]) -> tuple[list[Findi
         if not are_sound(fix.edits, source.text):
             unsound.append(finding)
             continue
-        try:
-            wanted = _import_edits(source, fix.imports)
-        except CannotEdit:
-            continue
-        if any(collide(edit, other) for edit in fix.edits for other in taken):
+        wanted, obstacle = _import_edits(source, _outline(source.text), fix.imports)
+        if obstacle or any(collide(edit, other) for edit in fix.edits for other in taken):
             continue
         # Imports share their places with one another, and go in front of what is replaced there.
         if any(edit.start < place.start < edit.end for edit in (*taken, *fix.edits) for place in (*imports, *wanted)):
@@ -175,12 +171,26 @@ def _choose(source: SourceFile, findings: Sequence[Finding]) -> tuple[list[Findi
 
 def _spliced(source: SourceFile, findings: Sequence[Finding]) -> str:
     fixes = [_fix(finding) for finding in findings]
-    imports = _import_edits(source, [wanted for fix in fixes for wanted in fix.imports])
+    imports, _ = _import_edits(source, _outline(source.text), [wanted for fix in fixes for wanted in fix.imports])
     return apply_edits(source.text, [*imports, *(edit for fix in fixes for edit in fix.edits)])
 
 
-def _import_edits(source: SourceFile, wanted: Sequence[str]) -> tuple[Edit, ...]:
-    return import_edits(source, outline(source.text), wanted) if wanted else ()
+def _import_edits(source: SourceFile, outlined: Outline, wanted: Sequence[str]) -> tuple[tuple[Edit, ...], str]:
+    """The edits that add these imports, or why there are none."""
+    if not wanted:
+        return (), ""
+    # The builders load libcst, which runs without findings do without.
+    from ptlint.edits import CannotEdit, import_edits
+
+    try:
+        return import_edits(source, outlined, wanted), ""
+    except CannotEdit as error:
+        return (), error.reason
+
+
+@lru_cache(maxsize=2)
+def _outline(text: str) -> Outline:
+    return outline(text)
 
 
 def _by_file(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
