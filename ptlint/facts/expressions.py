@@ -252,10 +252,10 @@ def operate(run: Run, left: Value, right: Value, operator: str, frame: Frame, no
 
 
 def _operate(run: Run, a: Value, b: Value, operator: str, frame: Frame, node: cst.CSTNode) -> Value:
+    if operator == "Modulo" and not isinstance(a, Tensor):
+        return _modulo(run, a, b, frame, node)
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         return tensor_of(run, (a, b), frame)
-    if operator == "Modulo":
-        return _modulo(run, a, b, frame, node)
     if isinstance(a, Const) and isinstance(b, Const):
         return _fold(a, b, operator)
     if operator == "Add" and isinstance(a, Const) and isinstance(a.value, str):
@@ -289,7 +289,11 @@ def _modulo(run: Run, a: Value, b: Value, frame: Frame, node: cst.CSTNode) -> Va
     if isinstance(a, (Num, Const)):
         period = b.value if isinstance(b, Const) and isinstance(b.value, int) else 0
         return Num("int", period=period, reads=a.reads if isinstance(a, Num) else frozenset())
-    return derived((a, b)) if isinstance(b, Unknown) is False else Num("int", period=0)
+    number = isinstance(b, Num) or (isinstance(b, Const) and isinstance(b.value, int))
+    if isinstance(a, Unknown) and a.where == UNSURE and a.batch is None and number:
+        # `state["step"] % n`: a counter out of a checkpoint or an object that cannot be read
+        return Num("int", period=b.value if isinstance(b, Const) else 0)
+    return derived((a, b))
 
 
 def _format_parts(value: Value) -> list[Value]:

@@ -7,6 +7,7 @@ import libcst as cst
 from ptlint.facts.events import Read
 from ptlint.facts.scopes import leaves_loop
 from ptlint.facts.values import (
+    Array,
     Const,
     Device,
     FileRef,
@@ -20,6 +21,7 @@ from ptlint.facts.values import (
     Partial,
     ProjectClass,
     Sequence,
+    Tensor,
     Tuple,
     Value,
     join_all,
@@ -132,6 +134,13 @@ def refine(names: dict[str, Value], test: cst.BaseExpression, holds: bool) -> No
     if isinstance(test, cst.Name):
         _keep(names, test.value, lambda value: truth(value) is not (not holds))
         return
+    if isinstance(test, cst.Call) and len(test.args) == 2 and _is_name(test.func, "isinstance"):
+        name, classes = test.args[0].value, test.args[1].value
+        if isinstance(name, cst.Name):
+            parts = [item.value for item in classes.elements] if isinstance(classes, cst.Tuple) else [classes]
+            kinds = [part.attr.value if isinstance(part, cst.Attribute) else getattr(part, "value", "") for part in parts]
+            _keep(names, name.value, lambda value: is_a(value, kinds) is not (not holds))
+        return
     if isinstance(test, cst.Comparison) and len(test.comparisons) == 1 and isinstance(test.left, cst.Name):
         part = test.comparisons[0]
         if isinstance(part.comparator, cst.Name) and part.comparator.value == "None":
@@ -142,6 +151,37 @@ def refine(names: dict[str, Value], test: cst.BaseExpression, holds: bool) -> No
             else:
                 return
             _keep(names, test.left.value, lambda value: _may_be_none(value) if wants_none else not _is_none(value))
+
+
+def _is_name(node: cst.CSTNode, name: str) -> bool:
+    return isinstance(node, cst.Name) and node.value == name
+
+
+_KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
+    (Tensor, "Tensor"),
+    (Tuple, "tuple"),
+    (Mapping, "dict"),
+    (Array, "ndarray"),
+)
+_PLAIN = frozenset({"list", "tuple", "dict", "str", "int", "float", "bool", "Tensor", "ndarray", "NoneType"})
+
+
+def is_a(value: Value, names: list[str]) -> bool | None:
+    """Whether a value is an instance of one of some classes, by their last names; None where that is not known."""
+    actual: str | None = None
+    if isinstance(value, Const):
+        actual = type(value.value).__name__
+    elif isinstance(value, Num):
+        actual = value.type if value.type in ("int", "float", "str", "bool") else None
+    elif isinstance(value, Sequence):
+        actual = "list"
+    else:
+        actual = next((name for kind, name in _KINDS if isinstance(value, kind)), None)
+    if actual is None or actual not in _PLAIN:
+        return None
+    if actual in names:
+        return True
+    return False if all(name in _PLAIN for name in names) else None
 
 
 def _is_none(value: Value) -> bool:

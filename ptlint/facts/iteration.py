@@ -42,7 +42,7 @@ def sources(value: Value) -> Iterator[Value]:
     while stack:
         current = stack.pop()
         for option in options(current):
-            if isinstance(option, Items) and option.source is not None:
+            if isinstance(option, Items) and option.source is not None and option.kind != "generator":
                 stack.append(option.source)
             elif isinstance(option, Items) and isinstance(option.item, Tuple):
                 yield option

@@ -76,21 +76,23 @@ class LoaderUse:
 
     @cached_property
     def workers(self) -> str:
-        """Whether worker processes are known to do the loading."""
+        """Whether worker processes do the loading, on some path through the program."""
         state = self.args.state("num_workers")
         if state != "set":
             return NO_WORKERS if state == "absent" else UNSURE
-        numbers = [o.value for o in options(self.args.bound["num_workers"]) if isinstance(o, Const)]
-        if len(numbers) != len(options(self.args.bound["num_workers"])) or not all(isinstance(n, int) for n in numbers):
-            return UNSURE
-        return NO_WORKERS if not any(numbers) else WORKERS if all(n > 0 for n in numbers) else UNSURE
+        found = options(self.args.bound["num_workers"])
+        numbers = [option.value for option in found if isinstance(option, Const) and isinstance(option.value, int)]
+        if any(number > 0 for number in numbers):
+            return WORKERS
+        return NO_WORKERS if len(numbers) == len(found) and not any(numbers) else UNSURE
 
     @cached_property
     def workers_certain(self) -> bool:
         """Whether there are workers whatever flags and machine say."""
         if self.workers != WORKERS:
             return False
-        if not any(option.soft for option in pick(self.args.bound["num_workers"], Const)):
+        found = options(self.args.bound["num_workers"])
+        if all(isinstance(option, Const) and option.value and not option.soft for option in found):
             return True
         node = self.args.nodes.get("num_workers")
         return node is not None and _positive(node.value)

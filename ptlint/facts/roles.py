@@ -138,7 +138,9 @@ class Roles:
         for source in sources(loop.items):
             if isinstance(source, Loader):
                 return True
-            if isinstance(source, (Batches, Instance)) and id(source) in self.fed:
+            if isinstance(source, Batches) and id(source) in self.fed:
+                return True
+            if isinstance(source, Instance):  # a project iterator, or a dataset gone over item by item
                 return True
             if isinstance(source, Items) and source.kind in ("range", "generator", "items"):
                 return source.length is None or source.length > 3

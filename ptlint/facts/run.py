@@ -67,6 +67,7 @@ class Run:
         self.trees = trees
         self.trace = Trace()
         self.work = 0
+        self.changes = 0  # of attributes, so that loops notice what names do not show
         self.root = Ctx("module", None)
         self.homes: dict[Path, Home] = {}
         self.objects: dict[tuple[int, int, str], Obj] = {}

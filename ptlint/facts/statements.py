@@ -266,6 +266,7 @@ def _run_loop(
     breaks: list[Locals] = []
     for _ in range(MAX_PASSES):
         set_locals(frame, dict(entry))
+        changes = run.changes
         frame.ctx = ctx
         frame.dead = False
         state = LoopState()
@@ -283,7 +284,7 @@ def _run_loop(
         if back is None:
             break
         again = {name: widen(value, back[name]) if name in back else value for name, value in entry.items()}
-        if _same(again, entry):
+        if _same(again, entry) and run.changes == changes:
             break
         entry = again
     frame.ctx = outside

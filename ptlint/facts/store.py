@@ -29,6 +29,7 @@ from ptlint.facts.values import (
     Value,
     join,
     options,
+    widen,
     through,
 )
 
@@ -106,7 +107,10 @@ def set_attribute(run: Run, holder: Value, name: str, value: Value, frame: Frame
             run.emit(Assign(place, frame.ctx, f".{name}", value, holder), str(id(holder)))
         old = holder.attrs.get(name)
         again = old is not None and (name in holder.attr_ctx and frame.ctx is not holder.attr_ctx[name])
-        holder.attrs[name] = join(old, value) if again and old is not None else value
+        new = widen(old, value) if again and old is not None else value
+        if old is None or old.key() != new.key():
+            run.changes += 1
+        holder.attrs[name] = new
         holder.attr_ctx.setdefault(name, frame.ctx)
         if isinstance(holder, Module) and name == "requires_grad" and isinstance(value, Const):
             run.freeze(holder, not value.value, frame.ctx)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import libcst as cst
 
-from ptlint.facts import iteration, torch_api
+from ptlint.facts import guards, iteration, torch_api
 from ptlint.facts.arguments import Arguments
 from ptlint.facts.calls import derived
 from ptlint.facts.events import Call, Event, Place
@@ -114,14 +116,18 @@ def _len(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Va
 @models("range")
 def _range(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
     read_all(run, args, place, frame, "argument")
-    numbers = [value.value for value in args.positional if isinstance(value, Const) and isinstance(value.value, int)]
-    length = None
-    if len(numbers) == len(args.positional) and numbers and all(not getattr(v, "soft", False) for v in args.positional):
-        try:
-            length = len(range(*numbers))
-        except (TypeError, ValueError, OverflowError):
-            length = None
-    return Items(Num("int", counter=True), "range", length=length)
+    return Items(Num("int", counter=True), "range", length=_range_length(args.positional))
+
+
+def _range_length(values: list[Value]) -> int | None:
+    """The number of steps, at most, of a range between known numbers."""
+    choices = [[o.value if isinstance(o, Const) and not o.soft else None for o in options(value)] for value in values]
+    if not choices or not all(isinstance(number, int) for numbers in choices for number in numbers):
+        return None
+    try:
+        return max(len(range(*numbers)) for numbers in product(*choices))  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 @models("enumerate", "tqdm.tqdm", "itertools.islice", "itertools.cycle", "reversed", "iter", "tqdm.contrib.tenumerate")
@@ -261,17 +267,16 @@ def _fold(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> V
 @models("isinstance", "hasattr", "callable", "issubclass")
 def _check(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
     if name == "isinstance" and len(args.positional) == 2:
-        return _isinstance(args.positional[0], args.positional[1])
+        classes = args.positional[1]
+        wanted = classes.items if isinstance(classes, Tuple) else (classes,)
+        names = [cls.name.rpartition(".")[2] if isinstance(cls, Lib) else "" for cls in wanted]
+        return join_all([_isinstance(option, names) for option in options(args.positional[0])])
     return Num("bool")
 
 
-def _isinstance(value: Value, cls: Value) -> Value:
-    if isinstance(cls, Lib) and isinstance(value, (Const, Num)):
-        short = cls.name.removeprefix("builtins.")
-        actual = type(value.value).__name__ if isinstance(value, Const) else value.type
-        if actual in ("int", "float", "str", "bool", "NoneType") and short in ("str", "list", "dict", "tuple", "float"):
-            return Const(actual == short)
-    return Num("bool")
+def _isinstance(value: Value, names: list[str]) -> Value:
+    known = guards.is_a(value, names)
+    return Num("bool") if known is None else Const(known)
 
 
 @models("getattr")

@@ -1,0 +1,221 @@
+"""Module calls whose gradients nobody uses, grouped by the loop or function that evaluates (CATALOGUE.md, PTL301)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ptlint.facts import roles
+from ptlint.facts.events import Call, Ctx, Forward, Place
+from ptlint.facts.gradients import tracked
+from ptlint.facts.scopes import target_names, walk
+from ptlint.facts.values import Batches, Instance, Loader, Module, Unknown, options
+
+if TYPE_CHECKING:
+    from ptlint.facts.program import ProgramFacts
+
+_SIZES = frozenset("shape size dtype ndim dim device numel type".split())
+_SIMULATOR_CALLS = frozenset({".step", ".reset"})
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A loop (`loop`), or without one the first module call of a function or script, that tracks gradients in vain.
+
+    `place` is the loop or that call; `frame` the function (or file) in which it stands; `forwards` the module calls;
+    `acts`: it chooses actions in a reinforcement-learning loop.
+    """
+
+    place: Place
+    ctx: Ctx
+    frame: Ctx
+    forwards: tuple[Forward, ...]
+    loop: Ctx | None = None
+    acts: bool = False
+
+
+@dataclass(frozen=True)
+class _Site:
+    """A module call as it is seen from outside of the module's own methods."""
+
+    forward: Forward
+    place: Place
+    ctx: Ctx
+
+
+def evaluations(program: ProgramFacts) -> Iterator[Evaluation]:
+    """Every evaluation that tracks gradients, in the order of execution; one for each place and calling context."""
+    loops: dict[int, list[_Site]] = {}
+    frames: dict[int, list[_Site]] = {}
+    for site in _sites(program):
+        loop = program.roles.innermost(site.ctx, roles.TRAINING, roles.EVALUATION)
+        if loop is not None and loop.role == roles.EVALUATION:
+            loops.setdefault(id(loop), []).append(site)
+        else:
+            frames.setdefault(id(site.ctx.frame()), []).append(site)
+    covered: set[int] = set()
+    for sites in loops.values():
+        found = _of_loop(program, sites)
+        if found is not None:
+            covered.add(id(found.frame))
+            yield found
+    for key, sites in frames.items():
+        if key not in covered:
+            found = _of_frame(program, sites)
+            if found is not None:
+                yield found
+
+
+def _sites(program: ProgramFacts) -> Iterator[_Site]:
+    for event in program.events(Forward):
+        if not event.outer or not event.grad or not tracked(event.result) or program.gradients.reach(event):
+            continue
+        modules = [option for option in options(event.module) if isinstance(option, Module)]
+        if modules and all(program.makeup(module).weightless or module.core.frozen for module in modules):
+            continue
+        if program.hooked(event.ctx):
+            continue
+        site = _from_outside(program, event)
+        if site is not None:
+            yield site
+
+
+def _from_outside(program: ProgramFacts, event: Forward) -> _Site | None:
+    """The call that entered the module's own methods (`model.generate(x)`); None while the module is being made."""
+    place, ctx = event.place, event.ctx
+    while True:
+        frame = ctx.frame()
+        function = frame.function if frame.kind == "frame" else None
+        if function is None or not isinstance(function.self_value, Module) or frame.parent is None:
+            return _Site(event, place, ctx)
+        if isinstance(function.node, cst.FunctionDef) and function.node.name.value == "__init__":
+            return None
+        if _runs_whole_model(program, event, ctx, frame, function.self_value):
+            return _Site(event, place, ctx)
+        if frame.place is None or (frame.parent.kind == "module" and program.alone(frame)):
+            return _Site(event, place, ctx)
+        place, ctx = frame.place, frame.parent
+
+
+def _runs_whole_model(program: ProgramFacts, event: Forward, ctx: Ctx, frame: Ctx, owner: Module) -> bool:
+    """Whether a method of a module loops over batches, or calls the module itself in a loop: not one over layers."""
+    for loop in ctx.loops():
+        if not loop.inside(frame):
+            return False
+        if loop.role == roles.EVALUATION:
+            if any(option is owner for option in options(event.module)):
+                return True
+            return any(isinstance(source, (Loader, Batches, Instance)) for source in program.gone_over(loop))
+    return False
+
+
+def _of_loop(program: ProgramFacts, sites: list[_Site]) -> Evaluation | None:
+    ctx = sites[0].ctx
+    loop = program.roles.innermost(ctx, roles.EVALUATION)
+    assert loop is not None and loop.place is not None
+    below = [event for event in program.forwards(loop) if program.gradients.reach(event)]
+    if below:
+        return None
+    frame = loop.frame()
+    forwards = tuple(site.forward for site in sites)
+    if program.alone(loop) and not any(_in_eval_mode(program, site, frame) for site in sites):
+        return None
+    return Evaluation(loop.place, loop, frame, forwards, loop, acts=_acts(program, loop) and _around_training(program, loop))
+
+
+def _of_frame(program: ProgramFacts, sites: list[_Site]) -> Evaluation | None:
+    frame = sites[0].ctx.frame()
+    if program.alone(frame):
+        return None
+    # A frame that also trains, or a file's top level, evaluates only where it says so.
+    mixed = frame.kind == "module" or program.gradients.trains(frame)
+    acts = False
+    chosen: list[_Site] = []
+    for site in sites:
+        if not _is_used(site):
+            continue
+        if not _in_eval_mode(program, site, frame):
+            if mixed:
+                continue
+            hot = program.roles.hot_loop(site.ctx)
+            if hot is not None and hot.role == roles.TRAINING:
+                if not _held(program, site.forward):
+                    continue  # a target or teacher network: PTL307
+                acts = True
+        chosen.append(site)
+    if not chosen:
+        return None
+    first = min(chosen, key=lambda site: site.place.start)
+    forwards = tuple(site.forward for site in chosen)
+    return Evaluation(first.place, first.ctx, frame, forwards, acts=acts)
+
+
+def _held(program: ProgramFacts, event: Forward) -> bool:
+    return any(option.core is module for option in options(event.module) if isinstance(option, Module) for module in program.trained)
+
+
+def _in_eval_mode(program: ProgramFacts, site: _Site, frame: Ctx) -> bool:
+    """Whether the module was put into evaluation mode in the same function before the call."""
+    modules = {id(option.core) for option in options(site.forward.module) if isinstance(option, Module)}
+    last: Call | None = None
+    for call in program.calls("torch.nn.Module.eval", "torch.nn.Module.train"):
+        receiver = call.receiver
+        same = isinstance(receiver, Module) and (id(receiver.core) in modules or _holds(program, receiver, modules))
+        if same and call.order < site.forward.order and call.ctx.frame() is frame:
+            last = call if last is None or call.order > last.order else last
+    return last is not None and last.name.endswith(".eval")
+
+
+def _holds(program: ProgramFacts, module: Module, ids: set[int]) -> bool:
+    from ptlint.facts.models import parts
+
+    return any(id(part) in ids for part in parts(module))
+
+
+def _around_training(program: ProgramFacts, loop: Ctx) -> bool:
+    return any(program.gradients.trains(up) for up in loop.loops())
+
+
+def _acts(program: ProgramFacts, loop: Ctx) -> bool:
+    """Whether a loop steps something that is no optimizer, as agents do with their environment."""
+    return any(
+        call.name in _SIMULATOR_CALLS and isinstance(call.receiver, Unknown) and call.ctx.inside(loop)
+        for call in program.events(Call)
+    )
+
+
+def _is_used(site: _Site) -> bool:
+    """Whether the result of a call is used, other than for its sizes: a warm-up or a count of operations is not."""
+    tree, node = site.place.tree, site.place.node
+    parent = tree.parent(node)
+    if isinstance(parent, cst.Expr):
+        return False
+    if isinstance(parent, cst.Attribute) and parent.attr.value in _SIZES:
+        return False
+    statement = tree.statement(node)
+    if not isinstance(statement, cst.Assign) or site.ctx.frame().kind == "module":
+        return True
+    names = {name for target in statement.targets for name in target_names(target.target)}
+    holders = [target.target for target in statement.targets if not isinstance(target.target, (cst.Name, cst.Tuple))]
+    if holders or not names:
+        return True
+    function = next((above for above in tree.ancestors(node) if isinstance(above, cst.FunctionDef)), None)
+    return function is None or any(_reads(function, name, statement, site.place) for name in names)
+
+
+def _reads(function: cst.FunctionDef, name: str, assigned: cst.CSTNode, place: Place) -> bool:
+    """Whether a name is read in a function other than for sizes."""
+    tree = place.tree
+    after = tree.span(assigned)[1]
+    for node in walk(function.body, into_scopes=True):
+        if isinstance(node, cst.Name) and node.value == name and tree.span(node)[0] >= after:
+            parent = tree.parent(node)
+            if isinstance(parent, cst.Attribute) and (parent.attr is node or parent.attr.value in _SIZES):
+                continue
+            if isinstance(parent, cst.Arg) and parent.keyword is node:
+                continue
+            return True
+    return False

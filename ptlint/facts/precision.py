@@ -1,0 +1,269 @@
+"""What a program does about precision, and the training loop that does nothing (`Precision.fault`).
+
+Other rules lean on the fault: where it is reported, TF32 is not (CATALOGUE.md, PTL508).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ptlint.facts import guards
+from ptlint.facts.events import Backward, Call, Ctx, Enter, Forward, Move, ScalerCall, Step
+from ptlint.facts.iteration import sources
+from ptlint.facts.layers import Layers, layers_of
+from ptlint.facts.scopes import leaves_loop, target_names, walk
+from ptlint.facts.values import DEVICE, HOST, Const, Items, Lib, Mode, Module, Scaler, Sequence, Tensor, Tuple, options
+
+if TYPE_CHECKING:
+    from ptlint.facts.program import ProgramFacts
+
+HALF = "float16"
+FEW_STEPS = 100
+"""Up to this many iterations in all, a loop is a trial, not a training."""
+
+_CHOSEN = re.compile(
+    r"autocast|grad_?scaler|native_?scaler|loss_?scal|b?float16|bf16|fp16|fp8|float8|halftensor|mixed[-_ ]?precision"
+    r"|torch_dtype|--half\Z|--dtype\Z|--(\w+-)?precision\Z",
+    re.IGNORECASE,
+)
+_AMP = re.compile(r"(?:\A|[\W_])amp(?:\Z|[\W_])", re.IGNORECASE)
+_PACKAGES = frozenset("apex transformer_engine torchao msamp colossalai megatron bitsandbytes".split())
+_SPARSE_PACKAGES = frozenset("torch_geometric dgl torch_sparse torch_scatter MinkowskiEngine spconv torchsparse".split())
+_SPARSE_METHODS = frozenset(
+    "to_sparse to_sparse_csr to_sparse_coo to_sparse_csc sparse_coo_tensor sparse_csr_tensor spmm FloatTensor".split()
+)
+_OWNERS = frozenset("deepspeed composer fastai colossalai".split())
+"""Packages that own the step wherever they are imported."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A training loop in float32 on the GPU. `layers`: of the modules that it runs."""
+
+    loop: Ctx
+    layers: Layers
+
+
+class Precision:
+    """The precision of one program."""
+
+    def __init__(self, program: ProgramFacts) -> None:
+        self._program = program
+
+    @cached_property
+    def chosen(self) -> str:
+        """What shows that the program has something to say about precision, "" for nothing.
+
+        Names and options are enough: an option that exists but is off is a choice too.
+        """
+        program = self._program
+        for word in sorted(program.words):
+            if _CHOSEN.search(word) or _AMP.search(word):
+                return word
+        for name in sorted(program.dotted):
+            if name.endswith(".half"):
+                return name
+        for package in sorted(program.packages & _PACKAGES):
+            return package
+        return next((event.name for event in program.events(Call) if event.name.endswith(".half")), "")
+
+    @cached_property
+    def double(self) -> bool:
+        """Whether models run in double precision on purpose."""
+        program = self._program
+        for event in program.events(Call):
+            if event.name == "torch.nn.Module.double":
+                return True
+            if event.name in ("torch.set_default_dtype", "torch.set_default_tensor_type"):
+                given = [*event.args.bound.values(), *event.args.extra]
+                if any("64" in name or "ouble" in name for value in given for name in _names(value)):
+                    return True
+            if event.name == "torch.nn.Module.to" and any(
+                name in ("torch.float64", "torch.double")
+                for value in (*event.args.bound.values(), *event.args.extra)
+                for name in _names(value)
+            ):
+                return True
+        return any(
+            isinstance(option, Tensor) and option.dtype in ("float64", "double")
+            for event in program.events(Forward)
+            if event.outer
+            for value in event.args
+            for option in options(value)
+        )
+
+    @cached_property
+    def sparse(self) -> bool:
+        """Whether the program multiplies sparse matrices."""
+        program = self._program
+        if program.packages & _SPARSE_PACKAGES:
+            return True
+        return any(
+            name.startswith(("torch.sparse", "torch.spmm", "torch.hspmm")) or name.rpartition(".")[2] in _SPARSE
+            for name in program.dotted
+        )
+
+    @cached_property
+    def fault(self) -> Fault | None:
+        """The first training loop worth mixed precision in a program that has none."""
+        program = self._program
+        if not program.accelerated or self.chosen or self.double or self.sparse or program.packages & _OWNERS:
+            return None
+        loops = sorted(program.training_loops, key=lambda loop: (self._rare(loop), self._order(loop)))
+        for loop in loops:
+            if loop.place is None or program.managed(loop) or program.off_path(loop):
+                continue
+            modules = list(self.modules(loop))
+            if not modules or not self._on_device(loop, modules) or searches_rate(loop) or steps(loop) <= FEW_STEPS:
+                continue
+            layers = layers_of(modules)
+            if not layers.small and not layers.tiny:
+                return Fault(loop, layers)
+        return None
+
+    def modules(self, loop: Ctx) -> Iterator[Module]:
+        """The modules that a loop calls, losses aside."""
+        seen: set[int] = set()
+        for event in self._program.forwards(loop):
+            for option in options(event.module):
+                if isinstance(option, Module) and id(option) not in seen and not is_loss(option):
+                    seen.add(id(option))
+                    yield option
+
+    def _on_device(self, loop: Ctx, modules: list[Module]) -> bool:
+        """Whether the loop may run on the GPU: not when every model of it was made and left on the host."""
+        if any(module.core.cls is None or module.core.where != HOST or module.where != HOST for module in modules):
+            return True
+        program = self._program
+        if program.words & {"set_default_device", "set_default_tensor_type", "device_map"}:
+            return True
+        moved = (event for event in program.events(Move) if event.ctx.inside(loop))
+        return any(getattr(event.result, "where", HOST) == DEVICE for event in moved)
+
+    def _rare(self, loop: Ctx) -> bool:
+        return any(ctx.kind == "guard" and ctx.rarity in (guards.RARE, guards.EXCEPT) for ctx in loop.up())
+
+    def _order(self, loop: Ctx) -> int:
+        return min((event.order for event in self._program.roles.under(loop)), default=0)
+
+    # Scaling
+
+    @cached_property
+    def scalers(self) -> list[Scaler]:
+        return [event.value for event in self._program.made(Scaler) if isinstance(event.value, Scaler)]
+
+    @cached_property
+    def scales(self) -> bool:
+        """Whether something in the program may scale a loss: a GradScaler's `scale`, apex, a wrapper around them."""
+        program = self._program
+        if any(event.method in ("scale", "__call__") for event in program.events(ScalerCall)):
+            return True
+        if any(event.scaled for event in program.events(Backward)):
+            return True
+        if any(name.endswith(".scale") for name in program.dotted):
+            return True
+        return any(re.search(r"native_?scaler|loss_?scal|scale_loss", word, re.IGNORECASE) for word in program.words)
+
+
+def _names(value: object) -> Iterator[str]:
+    for option in options(value):  # type: ignore[arg-type]
+        if isinstance(option, Lib):
+            yield option.name
+        elif isinstance(option, Const) and isinstance(option.value, str):
+            yield option.value
+
+
+_SPARSE = _SPARSE_METHODS - {"FloatTensor"}
+
+
+def is_loss(module: Module) -> bool:
+    """Whether a module is a loss of the library."""
+    from ptlint.facts import torch_api
+
+    return isinstance(module.core.cls, Lib) and "loss" in torch_api.tags(module.core.cls.name)
+
+
+def steps(loop: Ctx) -> float:
+    """How often a loop's body runs in all, loops around it included; infinity where that is not known."""
+    total = 1.0
+    for around in loop.loops():
+        total *= _length(around)
+    return total
+
+
+def _length(loop: Ctx) -> float:
+    lengths: list[float] = []
+    for source in sources(loop.items):
+        if isinstance(source, Items) and source.length is not None:
+            lengths.append(source.length)
+        elif isinstance(source, Sequence) and source.items is not None:
+            lengths.append(len(source.items))
+        elif isinstance(source, Tuple):
+            lengths.append(len(source.items))
+        else:
+            return float("inf")
+    return max(lengths, default=float("inf"))
+
+
+def searches_rate(loop: Ctx) -> bool:
+    """Whether a loop looks for a learning rate: it sets the rate in each iteration and stops when the loss explodes."""
+    node = loop.place.node if loop.place is not None else None
+    if not isinstance(node, (cst.For, cst.While)):
+        return False
+    nodes = list(walk(node.body))
+    if not any(_sets_rate(inner) for inner in nodes):
+        return False
+    losses = _from_backward(nodes)
+    return any(
+        isinstance(inner, cst.If) and leaves_loop(inner.body) and losses & _read_names(inner.test) for inner in nodes
+    )
+
+
+def _sets_rate(node: cst.CSTNode) -> bool:
+    if not isinstance(node, (cst.Assign, cst.AugAssign)):
+        return False
+    targets = [target.target for target in node.targets] if isinstance(node, cst.Assign) else [node.target]
+    return any(
+        isinstance(target, cst.Subscript)
+        and any(isinstance(part, cst.SimpleString) and part.value[1:-1] == "lr" for part in walk(target))
+        for target in targets
+    )
+
+
+def _from_backward(nodes: list[cst.CSTNode]) -> set[str]:
+    """The names that hold a loss, or something computed from it."""
+    found: set[str] = set()
+    for node in nodes:
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "backward":
+            found |= _read_names(node.func.value)
+    for _ in range(3):
+        for node in nodes:
+            if isinstance(node, cst.Assign) and found & _read_names(node.value):
+                for target in node.targets:
+                    found.update(target_names(target.target))
+    return found
+
+
+def _read_names(node: cst.CSTNode) -> set[str]:
+    return {part.value for part in walk(node) if isinstance(part, cst.Name)}
+
+
+def autocast(event: Forward | Backward | Step) -> Mode | None:
+    """The innermost autocast in force, whatever it does."""
+    return next((mode for mode in event.ctx.modes() if mode.kind == "autocast"), None)
+
+
+def is_off(mode: Mode) -> bool:
+    """Whether an autocast is known to do nothing, be it by the default of an option."""
+    return isinstance(mode.enabled, Const) and not mode.enabled.value
+
+
+def entered(program: ProgramFacts) -> list[Enter]:
+    """Where autocast is entered, in the order of execution."""
+    return [event for event in program.events(Enter) if event.mode.kind == "autocast"]
