@@ -179,7 +179,7 @@ def is_a(value: Value, names: list[str]) -> bool | None:
         actual = next((name for kind, name in _KINDS if isinstance(value, kind)), None)
     if actual is None or actual not in _PLAIN:
         return None
-    if actual in names:
+    if actual in names or (actual == "bool" and "int" in names):
         return True
     return False if all(name in _PLAIN for name in names) else None
 
