@@ -32,11 +32,13 @@ _CHOSEN = re.compile(
     r"|torch_dtype|--half\Z|--dtype\Z|--(\w+-)?precision\Z",
     re.IGNORECASE,
 )
-_AMP = re.compile(r"(?:\A|[\W_])amp(?:\Z|[\W_])", re.IGNORECASE)
+_AMP = re.compile(r"[\w.-]*(?<![a-zA-Z0-9])amp(?![a-zA-Z0-9])[\w.-]*\Z", re.IGNORECASE)
 _PACKAGES = frozenset("apex transformer_engine torchao msamp colossalai megatron bitsandbytes".split())
-_SPARSE_PACKAGES = frozenset("torch_geometric dgl torch_sparse torch_scatter MinkowskiEngine spconv torchsparse".split())
+_SPARSE_PACKAGES = frozenset(
+    "torch_geometric dgl torch_sparse torch_scatter MinkowskiEngine spconv torchsparse".split()
+)
 _SPARSE_METHODS = frozenset(
-    "to_sparse to_sparse_csr to_sparse_coo to_sparse_csc sparse_coo_tensor sparse_csr_tensor spmm FloatTensor".split()
+    "to_sparse to_sparse_csr to_sparse_coo to_sparse_csc sparse_coo_tensor sparse_csr_tensor spmm".split()
 )
 _OWNERS = frozenset("deepspeed composer fastai colossalai".split())
 """Packages that own the step wherever they are imported."""
@@ -64,7 +66,7 @@ class Precision:
         """
         program = self._program
         for word in sorted(program.words):
-            if _CHOSEN.search(word) or _AMP.search(word):
+            if _CHOSEN.search(word) or _AMP.match(word):
                 return word
         for name in sorted(program.dotted):
             if name.endswith(".half"):
@@ -105,7 +107,7 @@ class Precision:
         if program.packages & _SPARSE_PACKAGES:
             return True
         return any(
-            name.startswith(("torch.sparse", "torch.spmm", "torch.hspmm")) or name.rpartition(".")[2] in _SPARSE
+            name.startswith(("torch.sparse", "torch.spmm", "torch.hspmm")) or name.rpartition(".")[2] in _SPARSE_METHODS
             for name in program.dotted
         )
 
@@ -177,9 +179,6 @@ def _names(value: object) -> Iterator[str]:
             yield option.name
         elif isinstance(option, Const) and isinstance(option.value, str):
             yield option.value
-
-
-_SPARSE = _SPARSE_METHODS - {"FloatTensor"}
 
 
 def is_loss(module: Module) -> bool:

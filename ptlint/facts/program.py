@@ -13,6 +13,7 @@ from ptlint.facts.arguments import Arguments
 from ptlint.facts.events import Call, Construct, Ctx, Event, Forward, Iterate, Move, Place
 from ptlint.facts.gradients import Gradients
 from ptlint.facts.homes import Frame, Home, Trees
+from ptlint.facts.precision import Precision
 from ptlint.facts.loading import Loading
 from ptlint.facts.models import Makeup
 from ptlint.facts.run import Run
@@ -91,7 +92,8 @@ def _elsewhere(run: Run, path: Path) -> frozenset[str]:
             if other not in own and other not in seen:
                 seen.add(other)
                 for statement in run.project.file(other).outline.statements:
-                    found |= statement.words
+                    if statement.kind != "import":
+                        found |= statement.words
     return frozenset(found)
 
 
@@ -123,7 +125,9 @@ def _run_class(run: Run, home: Home, cls: ProjectClass, others: frozenset[str]) 
     methods = [
         member
         for name, member in cls.members.items()
-        if isinstance(member, Function) and id(member.node) not in run.called and name not in others
+        if isinstance(member, Function)
+        and id(member.node) not in run.called
+        and not (name in others and cls.name in others)
     ]
     if not methods:
         return
@@ -321,6 +325,11 @@ class ProgramFacts:
         if found is None:
             found = self._makeups[id(core)] = models.makeup(core)
         return found
+
+    @cached_property
+    def precision(self) -> Precision:
+        """What the program does about precision, and the training loop that lacks it."""
+        return Precision(self)
 
     @cached_property
     def optimizers(self) -> list[Optimizer]:
