@@ -13,9 +13,9 @@ from ptlint.facts.arguments import Arguments
 from ptlint.facts.events import Call, Construct, Ctx, Event, Forward, Iterate, Move, Place
 from ptlint.facts.gradients import Gradients
 from ptlint.facts.homes import Frame, Home, Trees
-from ptlint.facts.precision import Precision
 from ptlint.facts.loading import Loading
 from ptlint.facts.models import Makeup
+from ptlint.facts.precision import Precision
 from ptlint.facts.run import Run
 from ptlint.facts.values import (
     DEVICE,
