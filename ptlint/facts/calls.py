@@ -180,7 +180,7 @@ def run_generator(run: Run, value: Items, place: Place, frame: Frame) -> Value:
 
 
 def _run_function(run: Run, function: Function, args: Arguments, ctx: Ctx, place: Place, frame: Frame) -> Value:
-    memo = (id(ctx), id(function.scope), args.key(), run.grad_off)
+    memo = (id(ctx), id(function.scope), args.key(), run.grad_off, run.changes)
     found = run.memo.get(memo)
     if found is not None:
         run.trace.repeat(ctx)
@@ -341,7 +341,7 @@ def _forward(run: Run, module: Module, args: Arguments, place: Place, frame: Fra
         method = core.cls.find("forward") or core.cls.find("__call__")
         if isinstance(method, Function):
             result = call_function(run, method.bind(core), args, place, frame)
-            return _settle(run, core, module, result, args, frame)
+            return _settle(run, core, module, result, args, frame, grad=not any(map(_turns_off, method.modes)))
     for child in core.children:
         for option in options(child):
             if isinstance(option, Module):
@@ -355,14 +355,23 @@ def call_child(run: Run, module: Module, args: Arguments, place: Place, frame: F
         _forward(run, module, args, place, frame)
 
 
-def _settle(run: Run, core: Module, module: Module, result: Value, args: Arguments, frame: Frame) -> Value:
+def _turns_off(mode: Mode) -> bool:
+    return mode.kind == "grad" and isinstance(mode.enabled, Const) and not mode.enabled.value
+
+
+def _settle(
+    run: Run, core: Module, module: Module, result: Value, args: Arguments, frame: Frame, *, grad: bool
+) -> Value:
     """What a followed forward returns, with what is known of the module where the result is not."""
     settled: list[Value] = []
     for option in options(result):
         if isinstance(option, Unknown) and not option.wraps:
             output = output_of(run, core, module, args, frame)
             assert isinstance(output, Tensor)
-            settled.append(Unknown(output.where, output.graph, option.batch, came=came_of(option, output)))
+            if grad:
+                settled.append(Unknown(output.where, output.graph, option.batch, came=came_of(option, output)))
+            else:
+                settled.append(Unknown(output.where, DETACHED, option.batch))
         else:
             settled.append(option)
     return join_all(settled)

@@ -39,11 +39,12 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class _Site:
-    """A module call as it is seen from outside of the module's own methods."""
+    """A module call as it is seen from outside of the module's own methods; `inner`, from inside the outermost."""
 
     forward: Forward
     place: Place
     ctx: Ctx
+    inner: _Site | None = None
 
 
 def evaluations(program: ProgramFacts) -> Iterator[Evaluation]:
@@ -55,6 +56,7 @@ def evaluations(program: ProgramFacts) -> Iterator[Evaluation]:
         if loop is not None and loop.role == roles.EVALUATION:
             loops.setdefault(id(loop), []).append(site)
         else:
+            site = _in_its_function(program, site)
             frames.setdefault(id(site.ctx.frame()), []).append(site)
     covered: set[int] = set()
     for sites in loops.values():
@@ -85,19 +87,33 @@ def _sites(program: ProgramFacts) -> Iterator[_Site]:
 
 def _from_outside(program: ProgramFacts, event: Forward) -> _Site | None:
     """The call that entered the module's own methods (`model.generate(x)`); None while the module is being made."""
-    place, ctx = event.place, event.ctx
+    site = _Site(event, event.place, event.ctx)
     while True:
-        frame = ctx.frame()
+        frame = site.ctx.frame()
         function = frame.function if frame.kind == "frame" else None
         if function is None or not isinstance(function.self_value, Module) or frame.parent is None:
-            return _Site(event, place, ctx)
+            return site
         if isinstance(function.node, cst.FunctionDef) and function.node.name.value == "__init__":
             return None
-        if _runs_whole_model(program, event, ctx, frame, function.self_value):
-            return _Site(event, place, ctx)
+        if _runs_whole_model(program, event, site.ctx, frame, function.self_value):
+            return site
         if frame.place is None or (frame.parent.kind == "module" and program.alone(frame)):
-            return _Site(event, place, ctx)
-        place, ctx = frame.place, frame.parent
+            return site
+        site = _Site(event, frame.place, frame.parent, site)
+
+
+def _in_its_function(program: ProgramFacts, site: _Site) -> _Site:
+    """A method such as `predict`, called by code that also trains, is itself what evaluates."""
+    inner = site.inner
+    if inner is None or program.roles.hot_loop(site.ctx) is not None or not _is_mixed(program, site.ctx.frame()):
+        return site
+    function = inner.ctx.frame().function
+    return site if function is None or program.gradients.needed_in(function.node) else inner
+
+
+def _is_mixed(program: ProgramFacts, frame: Ctx) -> bool:
+    """Whether a function also trains. A file's top level may do anything."""
+    return frame.kind == "module" or program.gradients.trains(frame)
 
 
 def _runs_whole_model(program: ProgramFacts, event: Forward, ctx: Ctx, frame: Ctx, owner: Module) -> bool:
@@ -130,17 +146,16 @@ def _of_frame(program: ProgramFacts, sites: list[_Site]) -> Evaluation | None:
     frame = sites[0].ctx.frame()
     if program.alone(frame):
         return None
-    # A frame that also trains, or a file's top level, evaluates only where it says so.
-    mixed = frame.kind == "module" or program.gradients.trains(frame)
+    mixed = _is_mixed(program, frame)
     acts = False
     chosen: list[_Site] = []
     for site in sites:
         if not _is_used(site):
             continue
-        if not _in_eval_mode(program, site, frame):
+        hot = program.roles.hot_loop(site.ctx)
+        if not _in_eval_mode(program, site, hot or frame):
             if mixed:
                 continue
-            hot = program.roles.hot_loop(site.ctx)
             if hot is not None and hot.role == roles.TRAINING:
                 if not _held(program, site.forward):
                     continue  # a target or teacher network: PTL307
@@ -157,14 +172,15 @@ def _held(program: ProgramFacts, event: Forward) -> bool:
     return any(option.core is module for option in options(event.module) if isinstance(option, Module) for module in program.trained)
 
 
-def _in_eval_mode(program: ProgramFacts, site: _Site, frame: Ctx) -> bool:
-    """Whether the module was put into evaluation mode in the same function before the call."""
+def _in_eval_mode(program: ProgramFacts, site: _Site, within: Ctx) -> bool:
+    """Whether the module was put into evaluation mode before the call, in the same function and below a context."""
+    frame = site.ctx.frame()
     modules = {id(option.core) for option in options(site.forward.module) if isinstance(option, Module)}
     last: Call | None = None
     for call in program.calls("torch.nn.Module.eval", "torch.nn.Module.train"):
         receiver = call.receiver
         same = isinstance(receiver, Module) and (id(receiver.core) in modules or _holds(program, receiver, modules))
-        if same and call.order < site.forward.order and call.ctx.frame() is frame:
+        if same and call.order < site.forward.order and call.ctx.frame() is frame and call.ctx.inside(within):
             last = call if last is None or call.order > last.order else last
     return last is not None and last.name.endswith(".eval")
 
