@@ -191,6 +191,8 @@ def makeup(module: Module) -> Makeup:
         if isinstance(part.cls, Lib):
             if not torch_api.tags(part.cls.name) & {"container", "wrapper"}:
                 layers.append(_layer(part, part.cls))
+            elif part.call is not None and part.call.open:
+                complete = False  # `nn.Sequential(*children)` of what nobody saw
             continue
         if not isinstance(part.cls, ProjectClass) or part.cls.opaque:
             complete = False

@@ -6,7 +6,7 @@ Other rules lean on the fault: where it is reported, TF32 is not (CATALOGUE.md, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ import libcst as cst
 from ptlint.facts import guards
 from ptlint.facts.events import Backward, Call, Ctx, Enter, Forward, Move, ScalerCall, Step
 from ptlint.facts.iteration import sources
-from ptlint.facts.layers import Layers, layers_of
+from ptlint.facts.models import ATTENTION, CELL, CONV, EMBEDDING, LINEAR, PARAMETER, RECURRENT, Layer, Makeup
 from ptlint.facts.scopes import leaves_loop, target_names, walk
 from ptlint.facts.values import DEVICE, HOST, Const, Items, Lib, Mode, Module, Scaler, Sequence, Tensor, Tuple, options
 
@@ -26,6 +26,15 @@ if TYPE_CHECKING:
 HALF = "float16"
 FEW_STEPS = 100
 """Up to this many iterations in all, a loop is a trial, not a training."""
+
+SMALL = {LINEAR: 256, ATTENTION: 256, EMBEDDING: 256, CONV: 64, RECURRENT: 128, CELL: 128}
+"""Up to these widths a layer keeps no GPU busy (CATALOGUE.md, PTL501)."""
+TINY = {CONV: 24, LINEAR: 512}
+"""Nets of few convolutions, with layers up to these widths, are made for tiny images (LeNet and its like)."""
+FEW_CONVS = 4
+"""With more convolutions than these a net has work to do, narrow as it may be."""
+VOCABULARY = 2000
+"""An embedding of more rows, or of a number not known, makes a layer of unknown width as wide."""
 
 _CHOSEN = re.compile(
     r"autocast|grad_?scaler|native_?scaler|loss_?scal|b?float16|bf16|fp16|fp8|float8|halftensor|mixed[-_ ]?precision"
@@ -46,10 +55,10 @@ _OWNERS = frozenset("deepspeed composer fastai colossalai".split())
 
 @dataclass(frozen=True)
 class Fault:
-    """A training loop in float32 on the GPU. `layers`: of the modules that it runs."""
+    """A training loop in float32 on the GPU, and the modules that it runs, losses aside."""
 
     loop: Ctx
-    layers: Layers
+    modules: tuple[Module, ...]
 
 
 class Precision:
@@ -121,12 +130,11 @@ class Precision:
         for loop in loops:
             if loop.place is None or program.managed(loop) or program.off_path(loop):
                 continue
-            modules = list(self.modules(loop))
+            modules = tuple(self.modules(loop))
             if not modules or not self._on_device(loop, modules) or searches_rate(loop) or steps(loop) <= FEW_STEPS:
                 continue
-            layers = layers_of(modules)
-            if not layers.small and not layers.tiny:
-                return Fault(loop, layers)
+            if not too_small([program.makeup(module) for module in modules]):
+                return Fault(loop, modules)
         return None
 
     def modules(self, loop: Ctx) -> Iterator[Module]:
@@ -138,7 +146,7 @@ class Precision:
                     seen.add(id(option))
                     yield option
 
-    def _on_device(self, loop: Ctx, modules: list[Module]) -> bool:
+    def _on_device(self, loop: Ctx, modules: Iterable[Module]) -> bool:
         """Whether the loop may run on the GPU: not when every model of it was made and left on the host."""
         if any(module.core.cls is None or module.core.where != HOST or module.where != HOST for module in modules):
             return True
@@ -186,6 +194,36 @@ def is_loss(module: Module) -> bool:
     from ptlint.facts import torch_api
 
     return isinstance(module.core.cls, Lib) and "loss" in torch_api.tags(module.core.cls.name)
+
+
+def too_small(makeups: Iterable[Makeup]) -> bool:
+    """Whether models are so small that half the bits would not make them faster."""
+    layers: list[Layer] = []
+    for makeup in makeups:
+        if not makeup.in_sight:
+            return False
+        layers += (layer for layer in makeup.body if layer.kind != PARAMETER)
+    kinds = {layer.kind for layer in layers}
+    words = any(layer.kind == EMBEDDING and _is_vocabulary(layer) for layer in layers)
+    if sum(layer.kind == CONV for layer in layers) > FEW_CONVS:
+        return False
+    small = bool(kinds & {LINEAR, RECURRENT, CELL, ATTENTION}) and all(_within(layer, SMALL, words) for layer in layers)
+    tiny = CONV in kinds and all(_within(layer, TINY, words) for layer in layers)
+    return small or tiny
+
+
+def _within(layer: Layer, limits: dict[str, int], words: bool) -> bool:
+    """Whether a layer is known not to be wider; of a size not known the others speak, but for words' number."""
+    known = [width for width in layer.widths if width is not None]
+    if layer.kind not in limits or not known or (words and layer.kind == LINEAR and len(known) < len(layer.widths)):
+        return False
+    return max(known) <= limits[layer.kind]
+
+
+def _is_vocabulary(layer: Layer) -> bool:
+    call = layer.module.call if layer.module is not None else None
+    rows = options(call.get("num_embeddings")) if call is not None else ()
+    return any(not isinstance(row, Const) or not isinstance(row.value, int) or row.value > VOCABULARY for row in rows)
 
 
 def steps(loop: Ctx) -> float:
