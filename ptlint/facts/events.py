@@ -231,6 +231,26 @@ class Read(Event):
 
 
 @dataclass(eq=False, slots=True)
+class Clock(Event):
+    """A clock was read; `decides`: what was read decides how the loop goes on (a time-out)."""
+
+    name: str
+    decides: bool = False
+
+    __hash__ = Event.__hash__
+
+
+@dataclass(eq=False, slots=True)
+class Elapsed(Event):
+    """The time between readings of a clock was worked out."""
+
+    starts: frozenset[Clock]
+    ends: frozenset[Clock]
+
+    __hash__ = Event.__hash__
+
+
+@dataclass(eq=False, slots=True)
 class Move(Event):
     """A tensor (or batch) was moved: `.to`, `.cuda`, `.type`. `target` is a Device, or Unknown."""
 

@@ -11,7 +11,7 @@ from ptlint.facts import guards, iteration
 from ptlint.facts.arguments import Arguments
 from ptlint.facts.attributes import attribute
 from ptlint.facts.calls import derived
-from ptlint.facts.events import Event, Test
+from ptlint.facts.events import Clock, Elapsed, Event, Test
 from ptlint.facts.homes import Frame
 from ptlint.facts.run import Run
 from ptlint.facts.store import assign
@@ -270,7 +270,9 @@ def _operate(run: Run, a: Value, b: Value, operator: str, frame: Frame, node: cs
     if isinstance(a, Unknown) or isinstance(b, Unknown):
         return derived((a, b))
     if isinstance(a, (Num, Const)) and isinstance(b, (Num, Const)):
-        reads = frozenset().union(*(v.reads for v in (a, b) if isinstance(v, Num)))
+        reads = reads_of(a, b)
+        if operator == "Subtract":
+            _note_elapsed(run, a, b, frame, node)
         counter = any(isinstance(v, Num) and v.counter for v in (a, b)) and operator in ("Add", "Subtract", "Multiply")
         kinds = {v.type if isinstance(v, Num) else type_of(v.value) for v in (a, b)}
         kind = "float" if operator == "Divide" or "float" in kinds else "str" if "str" in kinds else "int"
@@ -358,6 +360,13 @@ def _concatenate(run: Run, a: Sequence | Tuple, b: Sequence | Tuple, frame: Fram
             b.element() if isinstance(b, Sequence) else join_all(b.items),
         )
     return made
+
+
+def _note_elapsed(run: Run, end: Value, start: Value, frame: Frame, node: cst.CSTNode) -> None:
+    """`now - then`, where both are readings of a clock."""
+    ends, starts = (frozenset(e for e in reads_of(value) if isinstance(e, Clock)) for value in (end, start))
+    if ends and starts:
+        run.emit(Elapsed(frame.place(node), frame.ctx, starts, ends))
 
 
 def _repeated(run: Run, value: Value, frame: Frame, node: cst.CSTNode) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ptlint.facts.events import Read
+from ptlint.facts.events import Clock, Read
 from ptlint.facts.scopes import leaves_loop
 from ptlint.facts.values import (
     Array,
@@ -109,7 +109,7 @@ def period_test(value: Num, *, equal: bool) -> Num:
 def decide(run: object, test: Value) -> None:
     """The test's outcome decides how the loop goes on: what was read for it had to be read."""
     for read in reads_of(test):
-        if isinstance(read, Read):
+        if isinstance(read, (Read, Clock)):
             read.decides = True
 
 

@@ -84,7 +84,7 @@ class Num(Value):
 
     `counter`: counts iterations of a loop. `period`: it is a counter modulo this (0: by something not readable).
     `rare`: as a test it holds in a small share of iterations; `often`: its negation does.
-    `reads`: the host reads of device tensors it came from.
+    `reads`: the host reads of device tensors, and the readings of a clock, that it came from.
     `size`: a loop-invariant size such as `len(loader)`.
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ptlint.facts.arguments import Arguments
 from ptlint.facts.calls import derived
-from ptlint.facts.events import Call, Place
+from ptlint.facts.events import Call, Clock, Place
 from ptlint.facts.expressions import read
 from ptlint.facts.homes import Frame
 from ptlint.facts.library.builtins import argument_node, read_all
@@ -56,7 +56,9 @@ def _event(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> 
 @models("time.time", "time.perf_counter", "time.monotonic", "time.process_time", "timeit.default_timer", "time.time_ns",
         "time.perf_counter_ns", "datetime.datetime.now")  # fmt: skip
 def _clock(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
-    return Num("float")
+    event = run.trace.find(Clock, place, frame.ctx) or Clock(place, frame.ctx, name)
+    run.emit(event)
+    return Num("float", reads=frozenset({event}))
 
 
 @models("torchvision.utils.save_image", "torchvision.utils.make_grid")
