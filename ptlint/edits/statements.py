@@ -113,8 +113,10 @@ def unwrap(tree: Tree, statement: cst.With) -> tuple[Edit, ...]:
     while row < end:
         following = next_row(source, row)
         text = source.text[row:following]
-        at = _indent_place(text, indentation)
-        pieces.append(text[:at] + text[at:].removeprefix(unit) if row not in inside else text)
+        if row not in inside and text.strip():
+            at = _indent_place(text, indentation)
+            text = text[:at] + text[at:].removeprefix(unit)
+        pieces.append(text)
         row = following
     return (Edit(row_start(source, start), end, "".join(pieces)),)
 
