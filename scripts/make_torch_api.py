@@ -168,8 +168,12 @@ def public(space: str, namespace: ModuleType) -> Iterator[tuple[str, Any]]:
 def is_internal(short: str, thing: Any) -> bool:
     """Classes of the compiled core (the JIT's types and the like) and what `__torch_function__` needs."""
     home = getattr(thing, "__module__", None) or ""
-    core = type(thing) is type and home in ("torch", "torch._C") and short not in CORE_CLASSES
-    return (core and not issubclass(thing, torch.Tensor)) or "overrides" in home or short.startswith("has_torch_func")
+    core = isinstance(thing, type) and type(thing).__name__ != "tensortype" and home in ("torch", "torch._C")
+    return (
+        (core and short not in CORE_CLASSES and not issubclass(thing, torch.Tensor))
+        or "overrides" in home
+        or short.startswith("has_torch_func")
+    )
 
 
 def describe(name: str, thing: Any, stubs: Stubs) -> Entry:
