@@ -350,6 +350,7 @@ UNWRAPPED = {
     ),
     "header of several rows": ("with (\n    c as d,\n):\n    b\n", "b\n"),
     "on one row": ("with c: a; b  # why\n", "a; b  # why\n"),
+    "rows of white space": ("with c:\n    a\n        \n    b\n", "a\n        \nb\n"),
     "CRLF, no last newline": ("with c:\r\n    a\r\n    b", "a\r\nb"),
 }
 
