@@ -12,9 +12,8 @@ from ptlint.config import Config
 from ptlint.engine import Report
 from ptlint.findings import Finding
 from ptlint.outline.project import Project
-from ptlint.paths import shown
 from ptlint.plan import Group, Plan, Request, plan
-from ptlint.source.text import SourceFile
+from ptlint.source.text import SourceError, SourceFile
 
 __all__ = ["Outcome", "Request", "run"]
 
@@ -54,6 +53,7 @@ def run(request: Request, tick: Tick | None = None) -> Outcome:
     todo = plan(request)
     total = sum(len(group.files) for group in todo.groups)
     work = _Work(_counter(tick, 2 * total), list(todo.unread), notes=list(todo.notes), errors=list(todo.errors))
+    work.stdin_result = request.stdin or b""
     for group in todo.groups:
         if request.add_ignores:
             _add_ignores(group, work)
@@ -120,17 +120,16 @@ def _fix(group: Group, work: _Work, request: Request) -> None:
         source = fixed.originals[name]
         if request.diff:
             work.diffs.append(unified_diff(name, source.text, text))
-        elif not group.is_stdin:
-            try:
+            continue
+        try:
+            if group.is_stdin:
+                work.stdin_result = source.encode(text)
+            else:
                 write(source, text)
-            except WriteError as problem:
-                work.errors.append(f"{name}: the fixes are not written: {problem}")
-                continue
-        work.fixed[name] = len(fixed.applied[name])
-    if group.is_stdin and request.stdin is not None:
-        name = shown(group.files[0]) if group.files else ""
-        new = fixed.texts.get(name)
-        work.stdin_result = request.stdin if new is None else fixed.originals[name].encode(new)
+        except (WriteError, SourceError) as problem:
+            work.errors.append(f"{name}: the fixes are not written: {problem}")
+        else:
+            work.fixed[name] = len(fixed.applied[name])
 
 
 def _add_ignores(group: Group, work: _Work) -> None:

@@ -1,4 +1,4 @@
-"""Render what is derived: `ptlint/rules/index.py`, `rules.md` and `docs/cli.md`.
+"""Render what is derived: `ptlint/rules/index.py`, `rules.md`, `docs/cli.md` and `docs/ptlint.svg`.
 
 `python scripts/render.py` writes them; with `--check` it writes nothing and fails where one is stale.
 """
@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 import click
+from picture import picture
 
 from ptlint import registry
 from ptlint.rule import Rule
 from ptlint.rules import FAMILIES
 
 ROOT = Path(__file__).resolve().parent.parent
+INDEX = ROOT / "ptlint" / "rules" / "index.py"
 FIXABLE = {"no": "none", "safe": "safe", "unsafe": "unsafe", "both": "safe or unsafe"}
 
 INDEX_HEAD = '''\
@@ -67,9 +70,10 @@ def rendered() -> dict[Path, str]:
     """What each derived file should hold."""
     rules = sorted(registry.discover(), key=lambda rule: rule.code)
     return {
-        ROOT / "ptlint" / "rules" / "index.py": index(rules),
+        INDEX: index(rules),
         ROOT / "rules.md": rules_page(rules),
         ROOT / "docs" / "cli.md": cli_page(),
+        ROOT / "docs" / "ptlint.svg": picture(ROOT),
     }
 
 
@@ -171,6 +175,9 @@ def main() -> int:
         return 1 if stale else 0
     for name in stale:
         print(f"rendered {name}")
+    if INDEX.relative_to(ROOT) in stale:
+        # What was rendered from the old table must be rendered from the new one.
+        os.execv(sys.executable, [sys.executable, *sys.argv])
     return 0
 
 
