@@ -197,6 +197,9 @@ def makeup(module: Module) -> Makeup:
         if not isinstance(part.cls, ProjectClass) or part.cls.opaque:
             complete = False
             continue
+        for base in part.cls.lib_bases:
+            if torch_api.is_module_class(base) and base != "torch.nn.Module":
+                layers.append(_layer(Module(None, None), Lib(base)))
         called = _called_on_self(part.cls)
         for name, value in part.attrs.items():
             for option in options(value):
