@@ -198,7 +198,7 @@ def instantiate(run: Run, cls: ProjectClass, args: Arguments, place: Place, fram
         made.call = args.bind(LOADER_PARAMS, LOADER_KEYWORD_ONLY)
     else:
         _bind_fields(run, cls, made, args)
-    run.emit(Construct(place, frame.ctx, made))
+    run.emit(Construct(place, frame.ctx, made), str(id(cls)))
     return made
 
 

@@ -17,6 +17,7 @@ from ptlint.facts.values import (
     CallArgs,
     Const,
     Device,
+    Items,
     Loader,
     Module,
     Obj,
@@ -36,6 +37,24 @@ if TYPE_CHECKING:
 NO_WORKERS, WORKERS, UNSURE = "none", "some", "unknown"
 
 _SELDOM = (guards.RARE, guards.EXCEPT, guards.OFF_PATH)
+_VIEWS = frozenset(
+    {
+        "view",
+        "reshape",
+        "squeeze",
+        "unsqueeze",
+        "permute",
+        "transpose",
+        "t",
+        "flatten",
+        "expand",
+        "contiguous",
+        "detach",
+    }
+    | {"requires_grad_", "narrow", "select", "chunk", "movedim", "get", "pop", "items", "values"}
+    | {"float", "double", "half", "bfloat16", "long", "int", "bool", "type", "to"}
+)
+"""Methods whose result is the tensor itself, a view of it, or the tensor in another type."""
 _CHANGES = ("set_", "shuffle", "resample", "reset", "update", "next_epoch", "on_epoch")
 """How names of methods begin that change a dataset of which only the name is known."""
 
@@ -175,6 +194,29 @@ class LoaderUse:
             if _accelerator(event.target) and not _on_device(event.value) and _in_loop(event.ctx):
                 found.setdefault(id(event.place.node), event)
         return list(found.values())
+
+    @property
+    def blocking_copies(self) -> list[Move]:
+        """Those of `moves` that copy what the loader gave (or a view or cast of it) and that the host waits for,
+        where the batches are pinned, or would be by PTL102's fix."""
+        if self.managed or self.waits or self.facts.off_path(self.event.ctx) or not (self.pins or self.would_pin):
+            return []
+        return [
+            event for event in self.moves if _blocks(event) and _is_given(event) and not self.facts.off_path(event.ctx)
+        ]
+
+    def is_whole_batch(self, move: Move) -> bool:
+        """Whether what is moved is all that the loader gives at once, which a `collate_fn` may make of any type."""
+        if self.args.state("collate_fn") == "absent":
+            return False
+        moved = _receiver(move.place.node)
+        loop = next((up for up in move.ctx.up() if up.kind == "loop" and up.place is not None), None)
+        if loop is None or loop.place is None or not isinstance(loop.place.node, cst.For):
+            return isinstance(moved, cst.Name)
+        target: cst.BaseExpression = loop.place.node.target
+        if isinstance(target, cst.Tuple) and isinstance(loop.items, Items) and loop.items.kind == "enumerate":
+            target = target.elements[-1].value
+        return isinstance(moved, cst.Name) and isinstance(target, cst.Name) and moved.value == target.value
 
     @cached_property
     def managed(self) -> bool:
@@ -400,6 +442,36 @@ def _accelerator(target: Value) -> bool:
 
 def _on_device(value: Value) -> bool:
     return all(getattr(option, "where", None) == DEVICE for option in options(value))
+
+
+def _receiver(node: cst.CSTNode) -> cst.BaseExpression | None:
+    return node.func.value if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) else None
+
+
+def _blocks(move: Move) -> bool:
+    """Whether a copy is not asked to be asynchronous."""
+    state = move.args.state("non_blocking")
+    if state != "set":
+        return state == "absent"
+    given = move.args.get("non_blocking")
+    return isinstance(given, Const) and not given.value and not given.soft
+
+
+def _is_given(move: Move) -> bool:
+    """Whether what is moved is what the loader gave, or a view or cast of it: what is computed is not pinned."""
+    node = _receiver(move.place.node)
+    while node is not None and not isinstance(node, cst.Name):
+        if isinstance(node, cst.Subscript):
+            node = node.value
+        elif isinstance(node, cst.Attribute):
+            node = node.value
+        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _VIEWS:
+            node = node.func.value
+        elif isinstance(node, cst.Call) and _last_name(node.func) == "Variable" and node.args:
+            node = node.args[0].value
+        else:
+            return False
+    return node is not None
 
 
 def _in_loop(ctx: Ctx) -> bool:

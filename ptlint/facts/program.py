@@ -16,7 +16,9 @@ from ptlint.facts.homes import Frame, Home, Trees
 from ptlint.facts.loading import Loading
 from ptlint.facts.models import Makeup
 from ptlint.facts.precision import Precision
+from ptlint.facts.reads import Reads
 from ptlint.facts.run import Run
+from ptlint.facts.timing import Timing
 from ptlint.facts.values import (
     DEVICE,
     Batches,
@@ -231,6 +233,16 @@ class ProgramFacts:
     def off_path(self, ctx: Ctx) -> bool:
         """Whether a context is a branch that the accelerated path does not take."""
         return any(up.kind == "guard" and up.rarity == guards.OFF_PATH for up in ctx.up())
+
+    @cached_property
+    def timing(self) -> Timing:
+        """What the program measures, and where its host waits for the device."""
+        return Timing(self.run.trace)
+
+    @cached_property
+    def reads(self) -> Reads:
+        """The reads of device tensors that hold up a loop, by what belongs together."""
+        return Reads(self)
 
     # Evidence
 

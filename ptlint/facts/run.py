@@ -68,6 +68,7 @@ class Run:
         self.trace = Trace()
         self.work = 0
         self.changes = 0  # of attributes, so that loops notice what names do not show
+        self._states: set[tuple[int, str, object]] = set()
         self.root = Ctx("module", None)
         self.homes: dict[Path, Home] = {}
         self.objects: dict[tuple[int, int, str], Obj] = {}
@@ -308,6 +309,13 @@ class Run:
     def instance_of(self, cls: ProjectClass) -> Obj | None:
         """An object of a class that the program made, if it made one."""
         return next((made for made in self.objects.values() if made.cls is cls), None)
+
+    def note_change(self, holder: Obj, name: str, value: Value, *, first: bool) -> None:
+        """Count a state of an attribute that was never seen before; going back to an old one tells nothing new."""
+        state = (id(holder), name, value.key())
+        if state not in self._states:
+            self._states.add(state)
+            self.changes += not first
 
     def soften(self, value: Value) -> Value:
         """A default that can be read but that a caller may override."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from ptlint.facts import guards
 from ptlint.facts.events import Assign, Store
 from ptlint.facts.homes import Frame
 from ptlint.facts.infer import by_use
@@ -107,15 +108,28 @@ def set_attribute(run: Run, holder: Value, name: str, value: Value, frame: Frame
             run.emit(Assign(place, frame.ctx, f".{name}", value, holder), str(id(holder)))
         old = holder.attrs.get(name)
         again = old is not None and (name in holder.attr_ctx and frame.ctx is not holder.attr_ctx[name])
-        new = widen(old, value) if again and old is not None else value
-        if old is None or old.key() != new.key():
-            run.changes += 1
+        new = value
+        if old is not None and again:
+            new = widen(old, value)
+        elif old is not None and _in_branch(frame, holder):
+            new = join(old, value)
+        run.note_change(holder, name, new, first=old is None)
         holder.attrs[name] = new
         holder.attr_ctx.setdefault(name, frame.ctx)
         if isinstance(holder, Module) and name == "requires_grad" and isinstance(value, Const):
             run.freeze(holder, not value.value, frame.ctx)
     elif isinstance(holder, FileRef):
         holder.home.globals[name] = value
+
+
+def _in_branch(frame: Frame, holder: Obj) -> bool:
+    """Whether the frame is in a branch that may not be taken, of an object that was made outside of it."""
+    for up in frame.ctx.up():
+        if up is frame.root or up is holder.ctx:
+            return False
+        if up.kind == "guard" and up.rarity in (guards.RARE, guards.MAYBE, guards.EXCEPT):
+            return holder.ctx is None or not holder.ctx.inside(up)
+    return False
 
 
 def set_item(run: Run, holder: Value, index: Value, value: Value, frame: Frame, target: cst.Subscript) -> None:

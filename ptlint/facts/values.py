@@ -651,7 +651,7 @@ def _merge(a: Value, b: Value) -> Value | None:
         return Unknown(
             a.where if a.where == b.where else UNSURE,
             a.graph if a.graph == b.graph else UNSURE,
-            a.batch if a.batch is b.batch else None,
+            a.batch if b.batch is not None else None,
             a.wraps if a.wraps else b.wraps,
             came_of(a, b),
             a.reads | b.reads,

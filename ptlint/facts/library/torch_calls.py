@@ -77,7 +77,7 @@ def construct(run: Run, api: Api, args: Arguments, place: Place, frame: Frame) -
     if api.returns == "loader":
         loader = run.make(Loader, place, frame.ctx, cls)
         loader.call = args.bind(LOADER_PARAMS, LOADER_KEYWORD_ONLY)
-        run.emit(Construct(place, frame.ctx, loader))
+        run.emit(Construct(place, frame.ctx, loader), name)
         return loader
     if api.returns == "optimizer":
         optimizer = run.make(Optimizer, place, frame.ctx, cls)
@@ -280,6 +280,12 @@ def _profiler(run: Run, name: str, args: Arguments, place: Place, frame: Frame) 
 @models("torch.autograd.backward")
 def _backward(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
     run.emit(Backward(place, frame.ctx, args.first()))
+    return NONE
+
+
+@models("torch.distributed.autograd.backward")
+def _distributed_backward(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
+    run.emit(Backward(place, frame.ctx, args.get("roots", 1)))
     return NONE
 
 
