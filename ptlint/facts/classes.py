@@ -96,6 +96,7 @@ def apply_decorator(run: Run, wrapper: Value, value: Value, place: Place, frame:
                 return _with_modes(value, (mode,))
             if name == "torch.compile":
                 return _flagged(value, "compiled")
+            run.emit(Call(place, frame.ctx, name, CallArgs(extra=[value])), name)
     function_like = [o for o in options(wrapper) if isinstance(o, (Function, ProjectClass, Instance, Partial))]
     if function_like:
         result = run.call(function_like[0], Arguments().add(value), place, frame)

@@ -64,7 +64,8 @@ def execute_program(run: Run) -> None:
         run.execute_top(entry, statement)
     for path in run.program.files:
         home = run.imported(path)
-        alone = [s for s in home.file.outline.statements if s.kind in ("def", "class") and worth_a_visit(s)]
+        aliases = frozenset(i.asname for i in home.file.outline.imports if i.asname and i.name in VISIT_WORDS)
+        alone = [s for s in home.file.outline.statements if s.kind in ("def", "class") and worth_a_visit(s, aliases)]
         if alone and run.project.programs_of(path)[0].entry == run.program.entry:
             others = _elsewhere(run, path)
             for statement in alone:
@@ -77,9 +78,12 @@ VISIT_WORDS = frozenset(
 )
 
 
-def worth_a_visit(statement: Statement) -> bool:
-    """Whether a function that nobody calls may hold a fault of its own: the roots that hold outside a program's run."""
-    if statement.words & VISIT_WORDS:
+def worth_a_visit(statement: Statement, aliases: frozenset[str] = frozenset()) -> bool:
+    """Whether a function that nobody calls may hold a fault of its own: the roots that hold outside a program's run.
+
+    `aliases`: names under which the file imports such roots.
+    """
+    if statement.words & VISIT_WORDS or statement.words & aliases:
         return True
     return bool(statement.nodes & {"For", "While"} and statement.words & LOOP_WORDS)
 
