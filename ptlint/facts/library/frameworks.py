@@ -19,6 +19,7 @@ from ptlint.facts.values import (
     Const,
     Device,
     Instance,
+    Lib,
     Mode,
     Module,
     Num,
@@ -110,7 +111,9 @@ def instance_method(run: Run, receiver: Instance, name: str, args: Arguments, pl
     """A method that an instance inherits from a library class."""
     base = receiver.lib_base
     run.emit(Call(place, frame.ctx, f"{base}.{name}", args.bind(()), UNKNOWN, receiver), name)
-    return derived(args.all())
+    # What a library object was made of is in what its methods return: `Categorical(probs).log_prob(action)`.
+    made_of = list(receiver.call.bound.values()) if receiver.call is not None and isinstance(receiver.cls, Lib) else []
+    return derived([*args.all(), *made_of])
 
 
 __all__ = ["Sequence", "instance_method", "other_method", "read_keywords"]
