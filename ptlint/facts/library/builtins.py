@@ -130,10 +130,15 @@ def _range_length(values: list[Value]) -> int | None:
         return None
 
 
-@models("enumerate", "tqdm.tqdm", "itertools.islice", "itertools.cycle", "reversed", "iter", "tqdm.contrib.tenumerate")
+_PROGRESS = frozenset(
+    f"tqdm.{name}" for name in ("tqdm", "auto.tqdm", "notebook.tqdm", "autonotebook.tqdm", "asyncio.tqdm", "tqdm_notebook")
+) | {"rich.progress.track", "fastprogress.progress_bar", "alive_progress.alive_it"}
+
+
+@models("enumerate", "itertools.islice", "itertools.cycle", "reversed", "iter", "tqdm.contrib.tenumerate", *_PROGRESS)
 def _over(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
     source = args.get("iterable", 0, UNKNOWN)
-    if name == "tqdm.tqdm" and not args.has("iterable", 0):
+    if name in _PROGRESS and not args.has("iterable", 0):
         return run.make(Other, place, frame.ctx, "progress")
     if name == "iter":
         method = run.member(source, "__iter__")
@@ -141,7 +146,7 @@ def _over(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> V
             return run.call(method, Arguments(), place, frame)
         iteration.note(run, source, place, frame.ctx, None)
     last = name.rpartition(".")[2]
-    kind = {"tqdm": "tqdm", "tenumerate": "enumerate"}.get(last, last)
+    kind = "tqdm" if name in _PROGRESS else {"tenumerate": "enumerate"}.get(last, last)
     return Items(UNKNOWN, kind, source)
 
 
