@@ -8,6 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from ptlint.outline.resolve import Resolver
 from ptlint.outline.shape import Import
 
+# Bounds the exact searches of all entries together; entries beyond it go by the files' own view of their imports.
+MAX_VISITS = 1_000_000
+
+_Statements = list[tuple[Import, list[int]]]
+
 
 class ImportGraph:
     """Who imports whom, and what each entry reaches. Files are numbers, sets of them the bits of an integer.
@@ -27,12 +32,16 @@ class ImportGraph:
     ) -> None:
         self._files = files
         self._numbers = {path: number for number, path in enumerate(files)}
-        self._imports = imports
         self._resolver = resolver
         self._importers_of: dict[str, int] = {}
-        self._targets = [self._targets_of(number, path) for number, path in enumerate(files)]
-        self._exact: dict[tuple[int, str], list[int]] = {}
+        # For each file its imports of the project's files, with the files that they mean to it by itself.
+        self._by_statement = [self._read(number, list(imports(path))) for number, path in enumerate(files)]
+        self._targets = [self._joined(number, found) for number, found in enumerate(self._by_statement)]
         self._is_test = [is_test(path) for path in files]
+        self._exact: set[int] = set()
+        self._visits = 0
+        self._last_folder = ""
+        self._last_found: dict[int, list[int]] = {}
         self._reach = self._entries(has_main_guard)
 
     @property
@@ -49,53 +58,79 @@ class ImportGraph:
         """The files of an entry's program, breadth first in the order of its imports."""
         return [self._files[number] for number in self._breadth_first(self._numbers[entry])]
 
-    def _targets_of(self, number: int, path: str) -> list[int]:
-        for statement in self._imports(path):
-            if not statement.level:
+    def _read(self, number: int, statements: Iterable[Import]) -> _Statements:
+        path = self._files[number]
+        found: _Statements = []
+        for statement in statements:
+            if not statement.level and self._resolver.is_known(statement.module):
                 top = statement.module.partition(".")[0]
                 self._importers_of[top] = self._importers_of.get(top, 0) | 1 << number
-        return self._resolved(number, path)
+                found.append((statement, self._resolved(path, statement, path)))
+            elif statement.level:
+                found.append((statement, self._resolved(path, statement, path)))
+        return found
 
-    def _resolved(self, number: int, entry: str) -> list[int]:
-        path = self._files[number]
-        numbers = self._numbers
-        found = dict.fromkeys(
-            numbers[target]
-            for statement in self._imports(path)
-            for target in self._resolver.targets(path, statement, entry)
-        )
-        found.pop(number, None)
-        return list(found)
+    def _resolved(self, path: str, statement: Import, entry: str) -> list[int]:
+        return [self._numbers[target] for target in self._resolver.targets(path, statement, entry)]
+
+    def _joined(self, number: int, found: _Statements) -> list[int]:
+        joined = dict.fromkeys(target for _, targets in found for target in targets)
+        joined.pop(number, None)
+        return list(joined)
 
     def _swayed(self, entry: int) -> int:
         """The files whose imports may mean something else in this entry's program."""
-        folder = os.path.dirname(self._files[entry])
         mask = 0
-        for name in self._resolver.names_in.get(folder, ()):
+        for name in self._resolver.names_in(os.path.dirname(self._files[entry])):
             mask |= self._importers_of.get(name, 0)
         return mask
 
-    def _exact_targets(self, number: int, entry: int) -> list[int]:
-        folder = os.path.dirname(self._files[entry])
-        if os.path.dirname(self._files[number]) == folder:
+    def _targets_for(self, number: int, folder: str) -> list[int]:
+        """The targets of a file in a program whose entry lies in `folder`."""
+        path = self._files[number]
+        if os.path.dirname(path) == folder:
             return self._targets[number]
-        key = (number, folder)
-        found = self._exact.get(key)
-        if found is None:
-            found = self._exact[key] = self._resolved(number, self._files[entry])
-        return found
+        # Entries of a folder come one after another: what was found for the last folder is enough to keep.
+        if self._last_folder != folder:
+            self._last_folder, self._last_found = folder, {}
+        known = self._last_found.get(number)
+        if known is None:
+            entry = os.path.join(folder, "__main__.py")
+            found = [
+                (statement, self._resolved(path, statement, entry))
+                if not statement.level and self._resolver.sways(folder, statement.module)
+                else (statement, targets)
+                for statement, targets in self._by_statement[number]
+            ]
+            same = found == self._by_statement[number]
+            known = self._last_found[number] = self._targets[number] if same else self._joined(number, found)
+        return known
 
     def _breadth_first(self, entry: int) -> list[int]:
-        swayed = self._swayed(entry)
+        swayed = self._swayed(entry) if entry in self._exact else 0
+        folder = os.path.dirname(self._files[entry])
         order = [entry]
         seen = {entry}
         for number in order:
-            targets = self._exact_targets(number, entry) if swayed >> number & 1 else self._targets[number]
+            targets = self._targets_for(number, folder) if swayed >> number & 1 else self._targets[number]
             for target in targets:
                 if target not in seen:
                     seen.add(target)
                     order.append(target)
         return order
+
+    def _reach_of(self, entry: int, rough: int) -> int:
+        """What an entry reaches, where `rough` is what it reaches if its folder changes nothing."""
+        folder = os.path.dirname(self._files[entry])
+        if self._visits < MAX_VISITS and any(
+            self._targets_for(number, folder) is not self._targets[number]
+            for number in _bits(rough & self._swayed(entry))
+        ):
+            self._exact.add(entry)
+            order = self._breadth_first(entry)
+            self._visits += len(order)
+            return sum(1 << number for number in order)
+        return rough
 
     def _entries(self, has_main_guard: Callable[[str], bool]) -> dict[int, int]:
         """Each entry with what it reaches."""
@@ -106,31 +141,23 @@ class ImportGraph:
                 for target in targets:
                     imported |= 1 << target
         guarded = [has_main_guard(path) for path in self._files]
-        found: dict[int, int] = {}
-        changed: list[int] = []
-        for number in range(len(self._files)):
-            if not self._is_test[number] and (guarded[number] or not imported >> number & 1):
-                reached = rough[number]
-                if any(
-                    self._exact_targets(other, number) != self._targets[other]
-                    for other in _bits(reached & self._swayed(number))
-                ):
-                    reached = sum(1 << other for other in self._breadth_first(number))
-                    changed.append(number)
-                found[number] = reached
-        for number in changed:
+        found = {
+            number: self._reach_of(number, rough[number])
+            for number in range(len(self._files))
+            if not self._is_test[number] and (guarded[number] or not imported >> number & 1)
+        }
+        for number in sorted(self._exact):
             for other in _bits(found.get(number, 0)):
                 if other != number and other in found and not guarded[other]:
                     del found[other]
         covered = 0
         for reached in found.values():
             covered |= reached
-        # What is left is imported in circles, or in the entries' programs by nobody: importers come first here.
-        for component in components:
-            number = component[0]
+        # What is left is imported in circles, or by nobody in the entries' programs: importers come first here.
+        for number in (number for component in components for number in component):
             if not covered >> number & 1 and not self._is_test[number]:
-                found[number] = rough[number]
-                covered |= rough[number]
+                found[number] = self._reach_of(number, rough[number])
+                covered |= found[number]
         return dict(sorted(found.items()))
 
     def _rough_reach(self) -> tuple[list[int], list[list[int]]]:

@@ -97,16 +97,6 @@ class Project:
     def is_test(self, path: Path) -> bool:
         return is_test_file(path, self.root, self.tests)
 
-    def module_name(self, path: Path) -> str:
-        """The dotted name under which its package knows a file."""
-        path = _absolute(path)
-        names = [] if path.name == "__init__.py" else [path.stem]
-        folder = path.parent
-        while folder / "__init__.py" in self._known and folder != folder.parent:
-            names.append(folder.name)
-            folder = folder.parent
-        return ".".join(reversed(names)) or path.parent.name
-
     def resolve(self, from_file: Path, module: str, level: int = 0, entry: Path | None = None) -> Path | None:
         """The project's file that `module` is when `from_file` imports it in the program of `entry`, if any.
 
@@ -142,7 +132,8 @@ class Project:
     @cached_property
     def _listing(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         walk = Walk(str(self.root), self._exclude_root, self._globs, deep=self._deep)
-        found = list(islice(walk.files(), MAX_FILES + 1))
+        # A text from stdin may be a project by itself, without a folder.
+        found = list(islice(walk.files(), MAX_FILES + 1)) if self.root.is_dir() else []
         notes = list(walk.warnings)
         if len(found) > MAX_FILES:
             found.pop()

@@ -26,19 +26,18 @@ class Resolver:
         self._root = root
         self._files = frozenset(files)
         self._folders: set[str] = set()
-        self.names_in: dict[str, set[str]] = {}
-        """The modules and folders that each folder holds: what an import can begin with there."""
+        self._names_in: dict[str, set[str]] = {}
         for path in self._files:
             folder, name = os.path.split(path)
-            self.names_in.setdefault(folder, set()).add(name.removesuffix(".py"))
+            self._names_in.setdefault(folder, set()).add(name.removesuffix(".py"))
             while folder not in self._folders:
                 self._folders.add(folder)
                 above, name = os.path.split(folder)
                 if above == folder or folder == root:
                     break
-                self.names_in.setdefault(above, set()).add(name)
+                self._names_in.setdefault(above, set()).add(name)
                 folder = above
-        self._names = frozenset().union(*self.names_in.values())
+        self._names = frozenset().union(*self._names_in.values())
         self._found: dict[tuple[str, str], Found] = {}
         self._absolute: dict[tuple[str, str, str], Found] = {}
 
@@ -47,13 +46,26 @@ class Resolver:
         folder = os.path.dirname(importer)
         if level:
             return self._relative(folder, module, level)
-        if module.partition(".")[0] not in self._names:
+        if not self.is_known(module):
             return _NOTHING
-        key = (folder, os.path.dirname(entry), module)
+        entry_folder = os.path.dirname(entry)
+        key = (folder, entry_folder if self.sways(entry_folder, module) else "", module)
         found = self._absolute.get(key)
         if found is None:
             found = self._absolute[key] = self._search(*key)
         return found
+
+    def is_known(self, module: str) -> bool:
+        """Whether anything in the project could be meant by an absolute import of `module`."""
+        return module.partition(".")[0] in self._names
+
+    def sways(self, folder: str, module: str) -> bool:
+        """Whether an entry in `folder` can make an absolute import of `module` mean something else."""
+        return module.partition(".")[0] in self._names_in.get(folder, ())
+
+    def names_in(self, folder: str) -> Iterable[str]:
+        """The modules and folders in a folder: what an import can begin with there."""
+        return self._names_in.get(folder, ())
 
     def targets(self, importer: str, statement: Import, entry: str) -> tuple[str, ...]:
         """All files that an import statement runs, in the order in which it runs them."""
@@ -68,7 +80,7 @@ class Resolver:
         best = _NOTHING
         if module.partition(".")[0] in sys.stdlib_module_names:
             # Only a script's own folder comes before the standard library.
-            if os.path.join(entry_folder, "__init__.py") in self._files:
+            if not entry_folder or os.path.join(entry_folder, "__init__.py") in self._files:
                 return _NOTHING
             return self._in_folder(entry_folder, module)
         for base in dict.fromkeys(self._bases(folder, entry_folder)):
@@ -80,7 +92,8 @@ class Resolver:
         return best
 
     def _bases(self, folder: str, entry_folder: str) -> Iterator[str]:
-        yield entry_folder
+        if entry_folder:
+            yield entry_folder
         yield self._root
         yield os.path.join(self._root, "src")
         while folder != self._root and is_within(folder, self._root):
