@@ -137,6 +137,8 @@ def _add_ignores(group: Group, work: _Work) -> None:
     from ptlint.suppression import with_comments
 
     report = engine.lint(group.project, group.files, group.config, work.tick)
+    failed = [finding for finding in report.findings if finding.code == registry.INTERNAL_ERROR]
+    work.errors += (f"{finding.filename}: {finding.message}; {finding.advice}" for finding in failed)
     for name, findings in _by_file(report.findings):
         source = report.sources[name]
         text, added = with_comments(source, findings)

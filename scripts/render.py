@@ -129,7 +129,11 @@ def cli_page() -> str:
 
 def _command_section(name: str, command: click.Command) -> str:
     """Not click's own help text, whose shape differs from version to version."""
-    arguments = " ".join(param.make_metavar(click.Context(command)) for param in command.params if _is_argument(param))
+    arguments = " ".join(
+        param.metavar or f"[{(param.name or '').upper()}]"
+        for param in command.params
+        if isinstance(param, click.Argument)
+    )
     lines = [f"\n## ptlint {name}\n\n`ptlint {name} [OPTIONS] {arguments}`\n"]
     lines += [inspect.cleandoc(command.help or ""), "", "| option | |", "|---|---|"]
     for param in command.params:
@@ -139,10 +143,6 @@ def _command_section(name: str, command: click.Command) -> str:
             text = f"{param.help or ''}{f' One of: {choices}.' if choices else ''}"
             lines.append(f"| {names} | {text.replace('|', chr(92) + '|')} |")
     return "\n".join(lines) + "\n"
-
-
-def _is_argument(param: click.Parameter) -> bool:
-    return isinstance(param, click.Argument)
 
 
 def _literal(value: object) -> str:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import click
 
 from ptlint import __version__
 from ptlint.cli.messages import error, warning
+from ptlint.config import nearest
 
 _INTERRUPTED = 130
 _PIPE_CLOSED = 141
@@ -55,12 +56,21 @@ def _run(words: list[str]) -> int:
         click.echo(_overview(known))
         return 0
     name = words[0] if words and words[0] in known else "check"
+    _refuse_mistyped_command(words, known)
     rest = words[1:] if words and words[0] in known else words
     if rest is not words and os.path.exists(name):
         warning(f"`{name}` is read as the command; for the path of that name write `./{name}`")
     status = known[name].main(rest, prog_name=f"ptlint {name}", standalone_mode=False)
     sys.stdout.flush()
     return status if isinstance(status, int) else 0
+
+
+def _refuse_mistyped_command(words: list[str], known: Iterable[str]) -> None:
+    """A first word that is no path, but nearly a command."""
+    if words and words[0].isidentifier() and words[0] not in known and not os.path.exists(words[0]):
+        near = nearest(words[0], known)
+        if near:
+            raise click.UsageError(f"no such command or path `{words[0]}`{near}")
 
 
 def _overview(known: dict[str, click.Command]) -> str:

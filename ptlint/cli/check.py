@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ptlint.cli.messages import error, warning
+from ptlint.cli.messages import NearChoice, error, warning
 from ptlint.config import DEVICES, IMPACTS, OUTPUT_FORMATS, Config, ConfigError, read_impact, read_version
 
 if TYPE_CHECKING:
@@ -26,6 +26,21 @@ def _split(context: click.Context, option: click.Parameter, values: tuple[str, .
     if not values:
         return None
     return tuple(word.strip() for value in values for word in value.split(",") if word.strip())
+
+
+def _selectors(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The same for codes, prefixes and names of rules."""
+    words = _split(context, option, values)
+    _check_rules(words or (), context, option)
+    return words
+
+
+def _check_rules(words: Iterable[str], context: click.Context, option: click.Parameter) -> None:
+    from ptlint import registry
+
+    for word in words:
+        if not registry.matching(word):
+            raise click.BadParameter(registry.unknown(word), ctx=context, param=option)
 
 
 def _pairs(
@@ -43,6 +58,7 @@ def _pairs(
             found[-1][1].append(word)
         else:
             raise click.BadParameter(f"`{word}` is not GLOB:CODE", ctx=context, param=option)
+    _check_rules((code for _, codes in found for code in codes), context, option)
     return tuple((glob, tuple(codes)) for glob, codes in found)
 
 
@@ -63,21 +79,21 @@ def _checked(read: Callable[[object], Any]) -> Callable[[click.Context, click.Pa
 @click.option("--fix/--no-fix", default=None, help="Make the safe changes.")
 @click.option("--unsafe-fixes/--no-unsafe-fixes", default=None, help="With --fix or --diff: the unsafe changes too.")
 @click.option("--diff", is_flag=True, help="Print what --fix would change; write nothing.")
-@click.option("--select", multiple=True, callback=_split, help=f"Rules to run: codes, prefixes or names. {LIST}")
-@click.option("--ignore", multiple=True, callback=_split, help="Rules to leave out.")
-@click.option("--extend-select", multiple=True, callback=_split, help="Rules to run as well.")
+@click.option("--select", multiple=True, callback=_selectors, help=f"Rules to run: codes, prefixes or names. {LIST}")
+@click.option("--ignore", multiple=True, callback=_selectors, help="Rules to leave out.")
+@click.option("--extend-select", multiple=True, callback=_selectors, help="Rules to run as well.")
 @click.option("--per-file-ignores", multiple=True, callback=_pairs, help="Rules to leave out of files: GLOB:CODE,….")
 @click.option("--preview/--no-preview", default=None, help="Show findings that may be wrong more than once in twenty.")
-@click.option("--min-impact", type=click.Choice(IMPACTS), callback=_checked(read_impact), help="Hide lesser findings.")
+@click.option("--min-impact", type=NearChoice(IMPACTS), callback=_checked(read_impact), help="Hide lesser findings.")
 @click.option("--exclude", multiple=True, callback=_split, help="Globs to skip instead of the default ones.")
 @click.option("--extend-exclude", multiple=True, callback=_split, help="Globs to skip as well.")
 @click.option("--force-exclude/--no-force-exclude", default=None, help="Skip excluded files even when named.")
-@click.option("--output-format", type=click.Choice(OUTPUT_FORMATS), help="How to print findings; full by default.")
+@click.option("--output-format", type=NearChoice(OUTPUT_FORMATS), help="How to print findings; full by default.")
 @click.option("--output-file", type=click.Path(path_type=Path, dir_okay=False), help="Write the report to a file.")
 @click.option("--statistics", is_flag=True, help="Print how often each rule fired instead of the findings.")
 @click.option("--explain-finding", is_flag=True, help="Show the whole chain of facts behind each finding.")
 @click.option("--add-ignores", is_flag=True, help="Write a suppression comment for each finding.")
-@click.option("--device", type=click.Choice(DEVICES), help="What the code runs on, where it does not say.")
+@click.option("--device", type=NearChoice(DEVICES), help="What the code runs on, where it does not say.")
 @click.option("--torch-version", callback=_checked(read_version), metavar="X.Y", help="The oldest PyTorch to support.")
 @click.option("--stdin-filename", type=click.Path(path_type=Path), help="What the text on stdin stands for.")
 @click.option("--root", type=click.Path(path_type=Path, exists=True, file_okay=False), help="The project's folder.")

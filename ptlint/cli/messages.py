@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
+
+from ptlint.config import nearest
+
+
+class NearChoice(click.Choice):  # type: ignore[type-arg]  # generic only in newer versions of click
+    """A choice that names the nearest right one."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as problem:
+            message = problem.message.removesuffix(".") + nearest(str(value), map(str, self.choices))
+            raise click.BadParameter(message, ctx, param) from None
 
 
 def error(text: str) -> None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ptlint.cli.messages import NearChoice
+
 if TYPE_CHECKING:
     from ptlint.rules import Entry
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 @click.command(short_help="Explain a rule, or all of them.")
 @click.argument("code", required=False)
 @click.option("--all", "every", is_flag=True, help="Explain every rule.")
-@click.option("--output-format", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
+@click.option("--output-format", type=NearChoice(["text", "json"]), default="text", help="How to print it.")
 def rule(code: str | None, every: bool, output_format: str) -> int:
     """Explain a rule, given by its code or name, or all of them."""
     from ptlint import registry

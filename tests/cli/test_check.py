@@ -135,8 +135,9 @@ def test_a_symlink_loop(ptlint: Ptlint) -> None:
     ("words", "said"),
     [
         pytest.param(["--selct", "PTL1"], "--select", id="unknown option"),
-        pytest.param(["--output-format", "xml"], "'json-lines'", id="unknown format"),
-        pytest.param(["--select", "PTL999"], "unknown rule `PTL999`", id="unknown code"),
+        pytest.param(["--output-format", "jsonlines"], "did you mean `json-lines`?", id="unknown format"),
+        pytest.param(["--select", "PTL999"], "'--select': unknown rule `PTL999`", id="unknown code"),
+        pytest.param(["--per-file-ignores", "a.py:PTL999"], "unknown rule `PTL999`", id="unknown code in a pair"),
         pytest.param(["--select", "unused-supression"], "did you mean `unused-suppression`?", id="near name"),
         pytest.param(["--per-file-ignores", "a.py"], "GLOB:CODE", id="not a pair"),
         pytest.param(["--torch-version", "two"], "must be a version", id="not a version"),
@@ -155,6 +156,11 @@ def test_wrong_use_is_one_line_and_two(ptlint: Ptlint, words: list[str], said: s
     assert run.err.startswith("ptlint: error: ")
     assert said in run.err
     assert run.err.count("\n") == 1
+
+
+def test_a_mistyped_command(ptlint: Ptlint) -> None:
+    run = ptlint("chek", ".")
+    assert run == Run(2, "", "ptlint: error: no such command or path `chek`; did you mean `check`?\n")
 
 
 def test_a_missing_path_does_not_cost_the_others(ptlint: Ptlint) -> None:
@@ -309,6 +315,16 @@ def test_a_closed_pipe_is_quiet(tmp_path: Path) -> None:
     command = f"{sys.executable} -m ptlint rule --all --output-format json | true"
     done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stderr == ""
+
+
+def test_a_clean_file_needs_neither_libcst_nor_rules(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("import os\n\n\ndef f(x):\n    return os.path.join(x, 'y')\n")
+    code = (
+        "import sys\nfrom ptlint.cli import main\nmain(['a.py'])\n"
+        "print([m for m in sys.modules if m.startswith(('libcst', 'ptlint.facts', 'ptlint.fixes', 'ptlint.rules.'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "['ptlint.rules.index']"
 
 
 def test_the_version_needs_neither_libcst_nor_rules() -> None:
