@@ -262,7 +262,7 @@ def _operate(run: Run, a: Value, b: Value, operator: str, frame: Frame, node: cs
         return text_from(a.value, reads_of(b))
     if isinstance(a, Array) or isinstance(b, Array):
         reads = frozenset().union(*(v.reads for v in (a, b) if isinstance(v, (Array, Num))))
-        return Array(None, reads=reads)
+        return Array(None, reads=reads, solid=any(isinstance(v, Array) and v.solid for v in (a, b)))
     if operator == "Add" and isinstance(a, (Sequence, Tuple)) and isinstance(b, (Sequence, Tuple)):
         return _concatenate(run, a, b, frame, node)
     if operator == "Multiply" and (isinstance(a, (Sequence, Tuple)) or isinstance(b, (Sequence, Tuple))):
@@ -645,7 +645,7 @@ def _item(run: Run, base: Value, index: Value, node: cst.Subscript, frame: Frame
     if isinstance(base, Tensor):
         return tensor_of(run, (base,), frame, dtype=base.dtype)
     if isinstance(base, Array):
-        return base
+        return arrays.item(base, index)
     if isinstance(base, Num) and base.type == "any":  # a shape
         return Num("any", reads=base.reads)
     if isinstance(base, Options) and isinstance(index, Const):

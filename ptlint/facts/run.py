@@ -311,7 +311,12 @@ class Run:
         return next((made for made in self.objects.values() if made.cls is cls), None)
 
     def note_change(self, holder: Obj, name: str, value: Value, *, first: bool) -> None:
-        """Count a state of an attribute that was never seen before; going back to an old one tells nothing new."""
+        """Count a counter's state that was never seen before; going back to an old one tells nothing new.
+
+        Other attributes are left out: to go over loops again for each would cost more than it tells.
+        """
+        if not isinstance(value, Num):
+            return
         state = (id(holder), name, value.key())
         if state not in self._states:
             self._states.add(state)

@@ -141,14 +141,18 @@ class Tensor(Value):
 
 @dataclass(frozen=True, slots=True)
 class Array(Value):
-    """A NumPy array (or an h5py data set); `dtype` when known, `reads` as for `Num`."""
+    """A NumPy array (or an h5py data set, by `source`); `dtype` when known, `reads` as for `Num`.
+
+    `solid`: known to have a dimension; what is not may be a NumPy number.
+    """
 
     dtype: str | None = None
     source: str = "numpy"
     reads: frozenset[Event] = frozenset()
+    solid: bool = False
 
     def key(self) -> object:
-        return ("a", self.dtype, self.source, self.reads)
+        return ("a", self.dtype, self.source, self.reads, self.solid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -666,7 +670,7 @@ def _merge(a: Value, b: Value) -> Value | None:
             a.reads | b.reads,
         )
     if isinstance(a, Array) and isinstance(b, Array):
-        return Array(a.dtype if a.dtype == b.dtype else None, a.source, a.reads | b.reads)
+        return Array(a.dtype if a.dtype == b.dtype else None, a.source, a.reads | b.reads, a.solid and b.solid)
     if isinstance(a, Device) and isinstance(b, Device):
         ranked = sorted(
             (a, b),

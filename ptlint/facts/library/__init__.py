@@ -85,6 +85,8 @@ def from_table(run: Run, name: str, args: Arguments, place: Place, frame: Frame)
     api = torch_api.lookup(name)
     if api is None:
         return torch_calls.unlisted(run, name, args, place, frame)
+    if name.startswith("numpy.") and api.returns in ("ndarray", "number", "bool", "list", "unknown"):
+        return builtins.numpy_call(run, name, args, place, frame)
     if api.kind == "class":
         made = torch_calls.construct(run, api, args, place, frame)
         if made is not None:

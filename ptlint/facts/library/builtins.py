@@ -397,24 +397,13 @@ def numpy_call(run: Run, name: str, args: Arguments, place: Place, frame: Frame)
     api = torch_api.lookup(name)
     if api is not None and api.returns in ("number", "bool"):
         return Num("any", reads=reads)
-    dtype = args.get("dtype", None, NONE)
-    known = dtype.name.rpartition(".")[2] if isinstance(dtype, Lib) and dtype.name.startswith("numpy.") else None
-    if name in ("numpy.float32", "numpy.float64", "numpy.int64"):
-        known = name.rpartition(".")[2]
-    for value in args.positional:
-        for option in options(value):
-            if isinstance(option, Unknown) and option.where == DEVICE:
-                return Array(known, reads=reads)
-    return Array(known, reads=reads)
+    return arrays.called(name, args, reads)
 
 
 def array_method(run: Run, receiver: Array, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
     if name in ("item", "tolist"):
         return Num("any", reads=receiver.reads)
-    if name == "astype":
-        dtype = args.first()
-        return Array(dtype.name.rpartition(".")[2] if isinstance(dtype, Lib) else None, receiver.source, receiver.reads)
-    return Array(receiver.dtype, receiver.source, receiver.reads)
+    return arrays.method(receiver, name, args)
 
 
 def scalar_method(run: Run, receiver: Num | Const, name: str, args: Arguments, place: Place, frame: Frame) -> Value:

@@ -73,7 +73,7 @@ def result(
             return Num("any", reads=_sync(run, inputs, api.qualname, place, frame))
         return Num("bool" if returns == "bool" else "any")
     if returns == "ndarray":
-        return Array()
+        return Array(solid=True)
     if returns == "none":
         return NONE
     if returns == "size":
@@ -205,7 +205,7 @@ def _read(run: Run, receiver: Tensor, name: str, place: Place, frame: Frame) -> 
     if name == "cpu":
         return replace(receiver, where=HOST, fresh=False, moved=False, made=None, reads=reads)
     if name == "numpy":
-        return Array(reads=reads)
+        return Array(reads=reads, solid=True)
     if name == "tolist":
         return Items(Num("any", reads=reads), "list")
     return Num("any", reads=reads)
@@ -294,7 +294,7 @@ def unknown_method(run: Run, receiver: Value, name: str, args: Arguments, place:
             return Tensor(HOST, receiver.graph, batch=receiver.batch, came=receiver.came, reads=reads)
         if name == "cpu":
             return receiver
-        return Array(reads=reads) if name == "numpy" else Num("any", reads=reads)
+        return Array(reads=reads, solid=True) if name == "numpy" else Num("any", reads=reads)
     if name == "backward":
         run.emit(Backward(place, frame.ctx, receiver, args=args.bind(BACKWARD_PARAMS)))
         return NONE

@@ -1,0 +1,83 @@
+"""NumPy arrays and h5py data sets: which calls make one, of which type, and what is left of it by an index."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ptlint.facts.arguments import Arguments
+from ptlint.facts.values import NONE, Array, Const, Lib, Num, Tuple, Value, options
+
+if TYPE_CHECKING:
+    from ptlint.facts.events import Event
+
+_MAKERS = frozenset(
+    {"array", "asarray", "asanyarray", "ascontiguousarray", "copy", "load", "loadtxt", "genfromtxt", "fromfile"}
+    | {"frombuffer", "memmap", "zeros", "ones", "empty", "full", "eye", "identity", "arange", "linspace", "logspace"}
+    | {"zeros_like", "ones_like", "empty_like", "full_like", "concatenate", "stack", "vstack", "hstack", "dstack"}
+    | {"column_stack", "expand_dims", "tile", "repeat", "pad", "flip", "fliplr", "flipud", "rot90", "roll", "moveaxis"}
+    | {"swapaxes", "transpose", "reshape", "ravel", "broadcast_to", "append", "sort", "argsort", "cumsum", "cumprod"}
+    | {"diff", "bincount", "histogram", "outer", "unique", "nonzero", "argwhere", "meshgrid", "array_split", "split"}
+)
+"""NumPy functions that give arrays whatever they are given."""
+
+_FLOAT64 = frozenset({"zeros", "ones", "empty", "eye", "identity", "linspace", "logspace"})
+"""Those of them whose type without `dtype=` is float64."""
+
+_SIZES = {"rand": 0, "randn": 0, "random": 0, "random_sample": 0, "normal": 2, "uniform": 2, "randint": 2, "choice": 1}
+"""Where `numpy.random` functions take a size, without which they give a number."""
+
+_KEEPERS = frozenset(
+    {"astype", "byteswap", "clip", "copy", "cumprod", "cumsum", "flatten", "ravel", "repeat", "reshape", "resize"}
+    | {"round", "sort", "swapaxes", "transpose", "view"}
+)
+"""Methods of an array that give an array."""
+
+
+def called(name: str, args: Arguments, reads: frozenset[Event]) -> Array:
+    """What a NumPy function gives that is known to give no plain number."""
+    short = name.rpartition(".")[2]
+    if name.startswith("numpy.random."):
+        position = _SIZES.get(short)
+        solid = args.has("size", position) or (short in ("permutation", "multinomial", "dirichlet"))
+        return Array("float64" if short in ("rand", "randn", "normal", "uniform", "random") else None, reads=reads, solid=solid)
+    dtype = dtype_of(args.get("dtype", None, NONE))
+    if dtype is None and short in _FLOAT64:
+        dtype = "float64"
+    if name in ("numpy.float32", "numpy.float64", "numpy.int64", "numpy.int32"):
+        dtype = short
+    return Array(dtype, reads=reads, solid=name == f"numpy.{short}" and short in _MAKERS)
+
+
+def method(receiver: Array, name: str, args: Arguments) -> Array:
+    """What a method of an array gives that gives no plain number."""
+    if name == "astype":
+        return Array(dtype_of(args.get("dtype", 0, NONE)), receiver.source, receiver.reads, receiver.solid)
+    return Array(receiver.dtype, receiver.source, receiver.reads, receiver.solid and name in _KEEPERS)
+
+
+def item(base: Array, index: Value) -> Array:
+    """`base[index]`: a row or a number by one index, an array by slices; of an h5py data set an array that was read."""
+    keeps = all(_keeps(part) for option in options(index) for part in _parts(option))
+    if base.source != "numpy":
+        return Array(base.dtype, "numpy", base.reads, keeps)
+    return Array(base.dtype, base.source, base.reads, base.solid and keeps)
+
+
+def dtype_of(value: Value) -> str | None:
+    """The type that `np.float32`, `"float32"` or `float` names."""
+    if isinstance(value, Lib) and value.name.startswith("numpy."):
+        return value.name.rpartition(".")[2]
+    if isinstance(value, Lib):
+        return {"builtins.float": "float64", "builtins.bool": "bool"}.get(value.name)
+    return value.value if isinstance(value, Const) and isinstance(value.value, str) else None
+
+
+def _parts(index: Value) -> tuple[Value, ...]:
+    return index.items if isinstance(index, Tuple) else (index,)
+
+
+def _keeps(part: Value) -> bool:
+    """Whether a part of an index leaves (or makes) a dimension."""
+    if isinstance(part, Num):
+        return part.type == "slice"
+    return isinstance(part, Const) and (part.value is None or part.value is ...)

@@ -1,0 +1,214 @@
+"""Reads that hold up a loop: which the program cannot do without, and which belong together.
+
+A read costs a wait for all that was launched before it. A second read of the same results right behind it is nearly
+free, so those count as one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ptlint.facts import torch_api
+from ptlint.facts.events import Backward, Call, Ctx, Event, Forward, Read, Step
+from ptlint.facts.roles import EVALUATION
+from ptlint.facts.values import Items, Lib, Mapping, Module, Sequence, Tensor, Value, options, reads_of
+
+if TYPE_CHECKING:
+    from ptlint.facts.program import ProgramFacts
+
+RUNTIMES = frozenset(
+    ("coremltools", "cv2", "jax", "mlx", "onnxruntime", "openvino", "paddle", "tensorflow", "tensorrt")
+    + ("tflite_runtime", "tritonclient")
+)
+"""Libraries that take host arrays and know nothing of PyTorch's device tensors."""
+
+_COPIES = frozenset({"cpu", "numpy", "to", "tolist", "sink"})
+_TEXT = frozenset({"format", "print"})
+_LIGHT = frozenset({"loss", "metric", "activation", "dropout", "pool"})
+_WHOLE_NUMBERS = frozenset({"int64", "long", "int32", "int"})
+
+
+@dataclass(frozen=True)
+class ReadGroup:
+    """Reads that are one wait: of one forward's results in one list of statements.
+
+    `results`: they carry results out of an evaluation loop, which then has one such group.
+    """
+
+    reads: tuple[Read, ...]
+    loop: Ctx
+    results: bool = False
+
+    @property
+    def first(self) -> Read:
+        return self.reads[0]
+
+
+class Reads:
+    """The hot reads of a program that it could do without, in groups."""
+
+    def __init__(self, program: ProgramFacts) -> None:
+        self._program = program
+        self._turns = sorted(event.order for event in _turns(program))
+        self._needed = _needed(program)
+        hot = [(read, loop) for read in program.events(Read) if (loop := program.hot(read)) is not None]
+        self.groups = self._grouped(hot) if hot and program.accelerated else []
+
+    def _grouped(self, hot: list[tuple[Read, Ctx]]) -> list[ReadGroup]:
+        lists: dict[tuple[int, int, int, int], list[Read]] = {}
+        loops: dict[int, Ctx] = {}
+        for read, loop in sorted(hot, key=lambda item: item[0].order):
+            block = _block(read)
+            turn = bisect_left(self._turns, read.order)
+            lists.setdefault((id(loop), id(read.ctx.frame()), id(block), turn), []).append(read)
+            loops[id(loop)] = loop
+        found: list[ReadGroup] = []
+        for (loop_id, *_), reads in lists.items():
+            loop = loops[loop_id]
+            # The wait is there anyway where one of them must be read.
+            if any(self._is_needed(read, loop) for read in reads):
+                continue
+            results = loop.role == EVALUATION and all(_leaves(read, loop) for read in reads)
+            found.append(ReadGroup(tuple(reads), loop, results))
+        return list(_results_once(found))
+
+    def _is_needed(self, read: Read, loop: Ctx) -> bool:
+        if read.decides or read in self._needed:
+            return True
+        if self._program.timing.measured(read):
+            return True
+        return is_token(read, loop, self._program)
+
+
+def _turns(program: ProgramFacts) -> Iterable[Event]:
+    """What makes new results: forwards of networks, backwards, steps."""
+    for forward in program.events(Forward):
+        if forward.outer and any(_is_network(option) for option in options(forward.module)):
+            yield forward
+    yield from program.events(Backward)
+    yield from program.events(Step)
+
+
+def _is_network(module: Value) -> bool:
+    """Not a loss, a metric or an activation, which only work on what a network gave."""
+    if not isinstance(module, Module):
+        return True
+    cls = module.core.cls
+    base = cls.name if isinstance(cls, Lib) else module.core.lib_base or ""
+    return not torch_api.tags(base) & _LIGHT
+
+
+def _block(read: Read) -> cst.CSTNode:
+    """The list of statements in which a read stands."""
+    tree = read.place.tree
+    node: cst.CSTNode | None = tree.statement(read.place.node)
+    while node is not None:
+        parent = tree.parent(node)
+        if parent is None or isinstance(parent, (cst.IndentedBlock, cst.Module, cst.SimpleStatementSuite)):
+            return parent if parent is not None else node
+        node = parent
+    return read.place.node
+
+
+# What must be read
+
+
+def _needed(program: ProgramFacts) -> frozenset[Event]:
+    """Reads whose numbers the loop needs to go on: they reach an environment, another runtime, or a network's input."""
+    found: set[Event] = set()
+    for call in program.events(Call):
+        if _is_environment_step(call) or _is_other_runtime(call.name):
+            found |= deep_reads(*call.args.bound.values(), *call.args.extra)
+    for forward in program.events(Forward):
+        if forward.outer and any(_is_network(option) for option in options(forward.module)):
+            loops = list(forward.ctx.loops())
+            found |= {read for read in deep_reads(*forward.args) if any(read.ctx.inside(loop) for loop in loops)}
+    return frozenset(found)
+
+
+def _is_environment_step(call: Call) -> bool:
+    """`observation, reward, … = env.step(action)`: not an optimizer's, whose step gives nothing back."""
+    if not call.name.endswith(".step") or not (call.args.bound or call.args.extra):
+        return False
+    return not isinstance(call.place.tree.parent(call.place.node), cst.Expr)
+
+
+def _is_other_runtime(name: str) -> bool:
+    return name.partition(".")[0] in RUNTIMES or name.startswith("runtime.")
+
+
+def deep_reads(*values: Value) -> frozenset[Event]:
+    """The reads that values came from, and what containers hold."""
+    found = reads_of(*values)
+    stack: list[tuple[Value, int]] = [(value, 0) for value in values]
+    while stack:
+        value, depth = stack.pop()
+        for option in options(value):
+            inner: list[Value] = []
+            if isinstance(option, Sequence):
+                inner = [option.element()]
+            elif isinstance(option, Mapping):
+                inner = [*option.entries.values(), *([option.rest] if option.rest is not None else [])]
+            elif isinstance(option, Items):
+                inner = [option.item]
+            found |= reads_of(*inner)
+            if depth < 3:
+                stack.extend((item, depth + 1) for item in inner)
+    return found
+
+
+def is_token(read: Read, loop: Ctx, program: ProgramFacts) -> bool:
+    """Whether a read is of the next token: an index, in a loop in which a network eats what it gave before."""
+    value = read.value
+    if loop.role != EVALUATION or not isinstance(value, Tensor) or value.dtype not in _WHOLE_NUMBERS:
+        return False
+    return any(_eats_itself(forward) for forward in program.forwards(loop))
+
+
+def _eats_itself(forward: Forward) -> bool:
+    cores = [option.core for option in options(forward.module) if isinstance(option, Module)]
+    for value in forward.args:
+        for option in options(value):
+            if isinstance(option, Tensor) and any(option.module is core for core in cores):
+                return True
+    return False
+
+
+# What leaves an evaluation loop
+
+
+def _leaves(read: Read, loop: Ctx) -> bool:
+    """Whether a read carries results away, rather than a number for a running sum."""
+    if read.how in _COPIES or read.how in _TEXT:
+        return True
+    inner = next(iter(read.ctx.loops()), None)
+    return inner is not None and inner is not loop
+
+
+def _results_once(groups: list[ReadGroup]) -> Iterable[ReadGroup]:
+    """The results that leave an evaluation loop are one group, beside the running sums of its body."""
+    taken: dict[int, int] = {}
+    found: list[ReadGroup] = []
+    for group in groups:
+        carries = group.loop.role == EVALUATION and any(_leaves(read, group.loop) for read in group.reads)
+        if not carries:
+            found.append(group)
+            continue
+        at = taken.get(id(group.loop))
+        if at is None:
+            taken[id(group.loop)] = len(found)
+            found.append(group)
+        elif group.results:
+            known = found[at]
+            found[at] = ReadGroup((*known.reads, *group.reads), known.loop, known.results)
+        else:
+            found.append(group)
+    return found
+
+
+__all__ = ["RUNTIMES", "ReadGroup", "Reads", "deep_reads"]
