@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ptlint.facts.arguments import Arguments
-from ptlint.facts.values import NONE, Array, Const, Lib, Num, Tuple, Value, options
+from ptlint.facts.values import NONE, Array, Const, Lib, Num, Sequence, Tuple, Value, options
 
 if TYPE_CHECKING:
     from ptlint.facts.events import Event
@@ -39,7 +39,9 @@ def called(name: str, args: Arguments, reads: frozenset[Event]) -> Array:
     if name.startswith("numpy.random."):
         position = _SIZES.get(short)
         solid = args.has("size", position) or (short in ("permutation", "multinomial", "dirichlet"))
-        return Array("float64" if short in ("rand", "randn", "normal", "uniform", "random") else None, reads=reads, solid=solid)
+        return Array(
+            "float64" if short in ("rand", "randn", "normal", "uniform", "random") else None, reads=reads, solid=solid
+        )
     dtype = dtype_of(args.get("dtype", None, NONE))
     if dtype is None and short in _FLOAT64:
         dtype = "float64"
@@ -57,8 +59,10 @@ def method(receiver: Array, name: str, args: Arguments) -> Array:
 
 def item(base: Array, index: Value) -> Array:
     """`base[index]`: a row or a number by one index, an array by slices; of an h5py data set an array that was read."""
-    keeps = all(_keeps(part) for option in options(index) for part in _parts(option))
+    keeps = all(_keeps(option) for option in options(index))
     if base.source != "numpy":
+        if isinstance(index, Const) and isinstance(index.value, str):  # a group's member
+            return base
         return Array(base.dtype, "numpy", base.reads, keeps)
     return Array(base.dtype, base.source, base.reads, base.solid and keeps)
 
@@ -72,12 +76,12 @@ def dtype_of(value: Value) -> str | None:
     return value.value if isinstance(value, Const) and isinstance(value.value, str) else None
 
 
-def _parts(index: Value) -> tuple[Value, ...]:
-    return index.items if isinstance(index, Tuple) else (index,)
-
-
-def _keeps(part: Value) -> bool:
-    """Whether a part of an index leaves (or makes) a dimension."""
-    if isinstance(part, Num):
-        return part.type == "slice"
-    return isinstance(part, Const) and (part.value is None or part.value is ...)
+def _keeps(index: Value) -> bool:
+    """Whether an index leaves (or makes) a dimension."""
+    if isinstance(index, Tuple):
+        return not index.items or any(_keeps(part) for part in index.items)
+    if isinstance(index, Num):
+        return index.type == "slice"
+    if isinstance(index, Const):
+        return index.value is None or index.value is ...
+    return isinstance(index, (Array, Sequence))

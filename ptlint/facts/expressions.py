@@ -7,7 +7,7 @@ from typing import Any
 
 import libcst as cst
 
-from ptlint.facts import guards, iteration
+from ptlint.facts import arrays, guards, iteration
 from ptlint.facts.arguments import Arguments
 from ptlint.facts.attributes import attribute
 from ptlint.facts.calls import derived
@@ -646,6 +646,8 @@ def _item(run: Run, base: Value, index: Value, node: cst.Subscript, frame: Frame
         return tensor_of(run, (base,), frame, dtype=base.dtype)
     if isinstance(base, Array):
         return arrays.item(base, index)
+    if isinstance(base, Obj) and base.lib_base in ("h5py.File", "h5py.Group"):
+        return Array(None, "h5py", solid=True)
     if isinstance(base, Num) and base.type == "any":  # a shape
         return Num("any", reads=base.reads)
     if isinstance(base, Options) and isinstance(index, Const):

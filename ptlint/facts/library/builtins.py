@@ -6,7 +6,7 @@ from itertools import product
 
 import libcst as cst
 
-from ptlint.facts import guards, iteration, torch_api
+from ptlint.facts import arrays, guards, iteration, torch_api
 from ptlint.facts.arguments import Arguments
 from ptlint.facts.calls import derived
 from ptlint.facts.events import Call, Event, Place
