@@ -31,13 +31,25 @@ def shown_by(run: Run, use: Use, value: Unknown, frame: Frame, place: Place) -> 
         return found
     if "backward" in methods and "step" not in methods:
         return Tensor(value.where, ATTACHED, batch=value.batch, came=value.came)
-    if ("unscale_" in methods or "scale" in methods) and "update" in methods:
+    if _scaler_like(use):
         return run.make(Scaler, place, frame.ctx, tag="use")
     if methods & _MODULE_METHODS and _module_like(use):
         module = run.make(Module, place, frame.ctx, None, tag="use")
         module.open = True
         return module
     return value
+
+
+def scaler_by_use(run: Run, text: str, frame: Frame) -> Scaler | None:
+    """The GradScaler that `text` (`self.scaler`) must be by what the scope calls on it; one for a running function."""
+    use = frame.scope.uses.get(text)
+    if use is None or not _scaler_like(use):
+        return None
+    return run.make(Scaler, frame.place(frame.tree.module), frame.root, tag=f"use {text}")
+
+
+def _scaler_like(use: Use) -> bool:
+    return "unscale_" in use.methods or ("scale" in use.methods and bool(use.methods & {"update", "step"}))
 
 
 def _module_like(use: Use) -> bool:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import libcst as cst
+
 from ptlint.facts import torch_api
 from ptlint.facts.arguments import Arguments
 from ptlint.facts.calls import call_module, derived
 from ptlint.facts.events import Backward, Call, Event, Forward, Move, Place, ScalerCall, Step
 from ptlint.facts.expressions import tensor_of
 from ptlint.facts.homes import Frame
+from ptlint.facts.infer import scaler_by_use
 from ptlint.facts.library.devices import device_of
 from ptlint.facts.run import Run
+from ptlint.facts.scopes import dotted
 from ptlint.facts.torch_api import Api
 from ptlint.facts.values import (
     ATTACHED,
@@ -288,6 +292,13 @@ def unknown_method(run: Run, receiver: Value, name: str, args: Arguments, place:
     if not isinstance(receiver, Unknown):
         return derived([receiver, *args.all()])
     run.emit(Call(place, frame.ctx, f".{name}", args.bind(()), UNKNOWN, receiver), name)
+    if name in ("scale", "step", "unscale_", "update", "get_scale") and isinstance(place.node, cst.Call):
+        func = place.node.func
+        scaler = scaler_by_use(run, dotted(func.value), frame) if isinstance(func, cst.Attribute) else None
+        if scaler is not None:
+            from ptlint.facts.library.modules import scaler_method
+
+            return scaler_method(run, scaler, name, args, place, frame)
     if name in READS:
         reads = receiver.reads | read_to_host(run, receiver, name, place, frame)
         if name == "cpu" and receiver.where == DEVICE:
@@ -311,8 +322,6 @@ def unknown_method(run: Run, receiver: Value, name: str, args: Arguments, place:
     if name == "step" and run.used_as(frame, place, "zero_grad"):
         run.emit(Step(place, frame.ctx, receiver))
         return NONE
-    if name in ("scale", "unscale_", "update") and run.used_as(frame, place, "unscale_"):
-        run.emit(ScalerCall(place, frame.ctx, receiver, name, list(args.all())))
     if name == "forward":
         run.emit(Forward(place, frame.ctx, receiver, list(args.all()), method="forward"))
     return derived([receiver, *args.all()])
