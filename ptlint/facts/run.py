@@ -317,7 +317,7 @@ class Run:
         """
         if not isinstance(value, Num):
             return
-        state = (id(holder), name, value.key())
+        state = (id(holder), name, (value.type, value.counter, value.period, value.rare, value.often))
         if state not in self._states:
             self._states.add(state)
             self.changes += not first
