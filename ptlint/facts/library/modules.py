@@ -88,7 +88,14 @@ def method(run: Run, receiver: Module, name: str, args: Arguments, place: Place,
         return receiver.attrs.get(str(key.value), UNKNOWN)
     if name.startswith("_") or not (receiver.core.open or isinstance(receiver.core.cls, Lib)):
         return derived(args.all())
+    if not any(_is_data(value) for value in args.all()):
+        return derived(args.all())  # `model.load_pretrained(path)`: no use of the module's layers
     return call_module(run, receiver, args, place, frame, method=name)
+
+
+def _is_data(value: Value) -> bool:
+    """Whether a value is a tensor, or computed from one or from a batch."""
+    return any(isinstance(option, Tensor) or (isinstance(option, Unknown) and option != UNKNOWN) for option in options(value))
 
 
 def _add(receiver: Module, args: Arguments) -> Value:
