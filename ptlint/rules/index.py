@@ -96,6 +96,18 @@ RULES: tuple[Entry, ...] = (
         module="ptlint.rules.data.ptl103_dataloader_workers_not_persistent",
     ),
     Entry(
+        code="PTL107",
+        name="tensor-from-list-of-arrays",
+        message="the arrays in this list become a tensor number by number, each as a Python object",
+        impact=Impact.HIGH,
+        preview=False,
+        fixable="both",
+        torch=None,
+        options=(),
+        roots=(("tensor|as_tensor|BFloat16Tensor|BoolTensor|ByteTensor|CharTensor|DoubleTensor|FloatTensor|HalfTensor|IntTensor|LongTensor|ShortTensor|Tensor",),),
+        module="ptlint.rules.data.ptl107_tensor_from_list_of_arrays",
+    ),
+    Entry(
         code="PTL201",
         name="sync-in-hot-loop",
         message="the host waits for the device in every iteration to read a value",
