@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -94,13 +94,18 @@ class Ctx:
         self.forward = self.backward = self.step = False
         self.has_inner_training = False
         self.happened: list[EventKey] = []  # what happened right here, for the trace
-        self._children: dict[object, Ctx] = {}
+        self._children: dict[tuple[str, object], Ctx] = {}
 
     def child(self, kind: str, key: object, place: Place | None = None) -> Ctx:
         found = self._children.get((kind, key))
         if found is None:
             found = self._children[(kind, key)] = Ctx(kind, self, place)
         return found
+
+    @property
+    def children(self) -> Mapping[tuple[str, object], Ctx]:
+        """The contexts right below, by their kind and what tells them apart."""
+        return self._children
 
     def down(self) -> Iterator[Ctx]:
         """This context and all below it, in no particular order."""

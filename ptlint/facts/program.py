@@ -18,6 +18,7 @@ from ptlint.facts.models import Makeup
 from ptlint.facts.precision import Precision
 from ptlint.facts.reads import Reads
 from ptlint.facts.run import Run
+from ptlint.facts.scaling import Scaling
 from ptlint.facts.timing import Timing
 from ptlint.facts.values import (
     DEVICE,
@@ -346,6 +347,11 @@ class ProgramFacts:
     def precision(self) -> Precision:
         """What the program does about precision, and the training loop that lacks it."""
         return Precision(self)
+
+    @cached_property
+    def scaling(self) -> Scaling:
+        """What the program does with its GradScalers."""
+        return Scaling(self)
 
     @cached_property
     def optimizers(self) -> list[Optimizer]:

@@ -86,7 +86,8 @@ def result(
         module = run.make(Module, place, frame.ctx, Lib(api.qualname))
         return module
     if returns == "other":
-        return UNKNOWN
+        reads = reads_of(*inputs)
+        return Unknown(reads=reads) if reads else UNKNOWN
     return derived(inputs)
 
 

@@ -1,0 +1,92 @@
+"""Which events can happen in one pass of a loop, and which of two happens more seldom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ptlint.facts import guards
+from ptlint.facts.events import Ctx, Event
+
+YES, NO, REST = "yes", "no", "rest"
+
+
+def arm(ctx: Ctx) -> tuple[object, str] | None:
+    """The test that a guard stands under and its arm; None for other contexts."""
+    if ctx.kind != "guard" or ctx.parent is None or ctx.place is None:
+        return None
+    for (kind, key), child in ctx.parent.children.items():
+        if child is ctx and kind == "guard" and isinstance(key, tuple) and isinstance(key[1], str):
+            return key[0], key[1]
+    return None
+
+
+def arms(ctx: Ctx) -> Iterator[tuple[str, object, str]]:
+    """Tests around a context: the text of each, which test it is, and the arm ("yes" where it holds)."""
+    for up in ctx.up():
+        found = arm(up)
+        if found is None or up.place is None:
+            continue
+        node, side = found[0], NO if found[1] == REST else found[1]
+        test = up.place.node.test if isinstance(up.place.node, (cst.If, cst.IfExp)) else None
+        if test is None:
+            yield "", node, side
+            continue
+        while isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+            test = test.expression
+            side = {YES: NO, NO: YES}.get(side, side)
+        yield up.place.tree.code(test), node, side
+
+
+def exclusive(a: Event, b: Event) -> bool:
+    """Whether no pass through the code has both: they stand in different arms of a test, or of the same test again."""
+    sides: dict[object, str] = {}
+    for text, node, side in arms(a.ctx):
+        sides[node] = side
+        if text:
+            sides[text] = side
+    for text, node, side in arms(b.ctx):
+        if sides.get(node, side) != side or (text and sides.get(text, side) != side):
+            return True
+    return False
+
+
+def shared_loop(*events: Event) -> Ctx | None:
+    """The innermost loop around all of some events, or where there is none the file or function run on its own."""
+    first, *rest = events
+    for ctx in first.ctx.up():
+        is_loop = ctx.kind == "loop" and not ctx.pump
+        if (is_loop or ctx.kind == "module") and all(event.ctx.inside(ctx) for event in rest):
+            return ctx
+    return None
+
+
+def guards_of(event: Event, within: Ctx) -> list[Ctx]:
+    """The guards and inner loops between a loop and an event, innermost first, that do not always let it happen."""
+    found: list[Ctx] = []
+    for ctx in event.ctx.up():
+        if ctx is within:
+            break
+        if ctx.kind == "loop" and not ctx.pump:
+            found.append(ctx)
+        elif ctx.kind == "guard" and ctx.rarity != guards.ALWAYS:
+            found.append(ctx)
+    return found
+
+
+def as_often(often: Event, seldom: Event, within: Ctx) -> bool:
+    """Whether, in a loop, one event happens in every pass in which the other does."""
+    held = guards_of(seldom, within)
+    texts = {(text, side) for text, _, side in arms(seldom.ctx) if text}
+    for guard in guards_of(often, within):
+        if any(guard is other for other in held):
+            continue
+        if not any(_says(guard, text, side) for text, side in texts):
+            return False
+    return True
+
+
+def _says(guard: Ctx, text: str, side: str) -> bool:
+    own = next(arms(guard), None)
+    return own is not None and own[0] == text and own[2] == side
