@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from weakref import ref
 
 from ptlint.config import DEFAULT_TESTS
 from ptlint.outline.programs import ImportGraph
@@ -22,14 +22,29 @@ from ptlint.source.walk import Walk
 MAX_FILES = 20_000
 
 
-@dataclass(frozen=True)
 class ProjectFile:
-    """A file with its outline; `source` is None where it could not be read, and `error` says what is wrong with it."""
+    """A file with its outline. `error` says what is wrong with it, if anything is."""
 
-    path: Path
-    source: SourceFile | None
-    outline: Outline
-    error: OutlineError | None = None
+    def __init__(self, path: Path, outline: Outline, source: SourceFile | None) -> None:
+        self.path = path
+        self.outline = outline
+        self._form = None if source is None else (source.encoding, source.bom, source.exact)
+        self._source = None if source is None else ref(source)
+
+    @property
+    def error(self) -> OutlineError | None:
+        return self.outline.error
+
+    @property
+    def source(self) -> SourceFile | None:
+        """The text; None where the file could not be read. Kept only while somebody else holds it."""
+        if self._form is None or self._source is None:
+            return None
+        found = self._source()
+        if found is None:
+            found = SourceFile(self.path, self.outline.text, *self._form)
+            self._source = ref(found)
+        return found
 
 
 class Program:
@@ -80,7 +95,7 @@ class Project:
     @property
     def files(self) -> tuple[Path, ...]:
         """Every file of the project, sorted."""
-        return tuple(map(Path, self._paths))
+        return tuple(self._known.values())
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -103,7 +118,7 @@ class Project:
         A name after `from` may be a module too: ask for `module.name`.
         """
         files, complete = self._resolver.module(str(from_file), module, level, str(entry or from_file))
-        return Path(files[-1]) if complete else None
+        return self._known[files[-1]] if complete else None
 
     def programs(self) -> tuple[Program, ...]:
         """The programs of the project by entry, those that begin in a test left out."""
@@ -112,7 +127,7 @@ class Project:
     def programs_of(self, path: Path) -> tuple[Program, ...]:
         """The programs that hold a file: at least one."""
         path = _absolute(path)
-        if path not in self._known:
+        if str(path) not in self._known:
             self._extend(path)
         return tuple(map(self._program, self._graph.entries_reaching(str(path))))
 
@@ -125,7 +140,7 @@ class Project:
         other._extra = self._extra | added.keys()
         other._read = {path: file for path, file in self._read.items() if path not in added}
         other.__dict__.pop("_graph", None)
-        if not added.keys() <= self._known:
+        if not self._known.keys() >= set(map(str, added)):
             other._forget_listing()
         return other
 
@@ -143,31 +158,29 @@ class Project:
             )
         return tuple(sorted({*found, *map(str, self._extra)})), tuple(notes)
 
-    @property
-    def _paths(self) -> tuple[str, ...]:
-        return self._listing[0]
-
     @cached_property
-    def _known(self) -> frozenset[Path]:
-        return frozenset(self.files)
+    def _known(self) -> dict[str, Path]:
+        """The project's files, each path one object for all programs: there may be hundreds that share it."""
+        return {path: Path(path) for path in self._listing[0]}
 
     @cached_property
     def _resolver(self) -> Resolver:
-        return Resolver(str(self.root), self._paths)
+        return Resolver(str(self.root), self._known)
 
     @cached_property
     def _graph(self) -> ImportGraph:
+        known = self._known
         return ImportGraph(
-            self._paths,
-            lambda path: self.file(Path(path)).outline.imports,
-            lambda path: self.file(Path(path)).outline.has_main_guard,
-            lambda path: self.is_test(Path(path)),
+            self._listing[0],
+            lambda path: self.file(known[path]).outline.imports,
+            lambda path: self.file(known[path]).outline.has_main_guard,
+            lambda path: self.is_test(known[path]),
             self._resolver,
         )
 
     def _program(self, entry: str) -> Program:
-        graph = self._graph
-        return Program(Path(entry), lambda: tuple(map(Path, graph.order(entry))))
+        graph, known = self._graph, self._known
+        return Program(known[entry], lambda: tuple(known[path] for path in graph.order(entry)))
 
     def _extend(self, path: Path) -> None:
         self._extra |= {path}
@@ -181,10 +194,8 @@ class Project:
         try:
             source = self._source(path)
         except SourceError as error:
-            place = OutlineError(error.message, error.row, error.column)
-            return ProjectFile(path, None, Outline(error=place), place)
-        found = outline(source.text)
-        return ProjectFile(path, source, found, found.error)
+            return ProjectFile(path, Outline(error=OutlineError(error.message, error.row, error.column)), None)
+        return ProjectFile(path, outline(source.text), source)
 
     def _source(self, path: Path) -> SourceFile:
         text = self._overlay.get(path)

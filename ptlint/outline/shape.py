@@ -66,7 +66,12 @@ class Outline:
     imports: tuple[Import, ...] = ()
     error: OutlineError | None = None
     has_main_guard: bool = False
-    text: str = field(default="", repr=False, compare=False)
+    utf8: bytes = field(default=b"", repr=False, compare=False)
+    """The text, as bytes: a string with one emoji in it takes four times the memory."""
+
+    @property
+    def text(self) -> str:
+        return self.utf8.decode("utf-8", "surrogatepass")
 
     def statement_at(self, row: int) -> Statement | None:
         """The statement that holds a row."""

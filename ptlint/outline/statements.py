@@ -10,6 +10,7 @@ import ast
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from operator import attrgetter
 from sys import intern
 from typing import Any
@@ -48,12 +49,16 @@ class _TooDeepError(Exception):
 def outline(text: str) -> Outline:
     """The outline of a module's text. Never raises: what cannot be outlined has an `error`."""
     with _collection_paused():
-        try:
-            module = parse(text)
-        except ParseError as failure:
-            error = OutlineError(failure.message, failure.row, failure.column)
-            return Outline(error=error) if failure.nested else unparsed(text, error)
-        return _Reader(text).read(module)
+        return replace(_outline(text), utf8=text.encode("utf-8", "surrogatepass"))
+
+
+def _outline(text: str) -> Outline:
+    try:
+        module = parse(text)
+    except ParseError as failure:
+        error = OutlineError(failure.message, failure.row, failure.column)
+        return Outline(error=error) if failure.nested else unparsed(text, error)
+    return _Reader(text).read(module)
 
 
 @contextmanager
@@ -85,7 +90,6 @@ class _Reader:
             tuple(self._imports),
             self._error,
             any(isinstance(node, ast.If) and _is_main_guard(node.test) for node in module.body),
-            self._text,
         )
 
     def _read_group(self, group: list[ast.stmt]) -> None:
