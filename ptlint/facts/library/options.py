@@ -7,12 +7,18 @@ from ptlint.facts.events import Call, Place
 from ptlint.facts.homes import Frame
 from ptlint.facts.library.registry import models
 from ptlint.facts.run import Run
-from ptlint.facts.values import NONE, UNKNOWN, Const, Lib, Num, Options, Other, Tuple, Value
+from ptlint.facts.values import NONE, UNKNOWN, Const, Lib, Num, Options, Other, Sequence, Tuple, Value
+from ptlint.facts.values import options as alternatives
 
 
 @models("argparse.ArgumentParser", "configargparse.ArgumentParser", "configargparse.ArgParser", "transformers.HfArgumentParser")
 def _parser(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
     made = run.make(Other, place, frame.ctx, "parser")
+    parents = args.keywords.get("parents")
+    for parent in (parents.items or ()) if isinstance(parents, (Sequence, Tuple)) else ():
+        for option in alternatives(parent):
+            if isinstance(option, Other):
+                made.attrs.update(option.attrs)
     return made
 
 
