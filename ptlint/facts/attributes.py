@@ -49,7 +49,12 @@ LIB_VALUES: dict[str, Value] = {
 
 def attribute(run: Run, base: Value, name: str, place: Place, frame: Frame) -> Value:
     """`base.name`."""
-    return join_all([_attribute(run, option, name, place, frame) for option in options(base)])
+    return join_all([_attribute(run, option, name, place, frame) for option in with_attributes(base)])
+
+
+def with_attributes(base: Value) -> list[Value]:
+    """The alternatives that can have attributes: not None, where there are others."""
+    return [option for option in options(base) if not (isinstance(option, Const) and option.value is None)] or [base]
 
 
 def _attribute(run: Run, base: Value, name: str, place: Place, frame: Frame) -> Value:

@@ -9,7 +9,7 @@ import libcst as cst
 
 from ptlint.facts import arrays, guards, iteration
 from ptlint.facts.arguments import Arguments
-from ptlint.facts.attributes import attribute
+from ptlint.facts.attributes import attribute, with_attributes
 from ptlint.facts.calls import derived
 from ptlint.facts.events import Clock, Elapsed, Event, Test
 from ptlint.facts.homes import Frame
@@ -166,7 +166,8 @@ def _call(run: Run, node: cst.Call, frame: Frame) -> Value:
             return _super_call(run, node, func.attr.value, frame)
         base = evaluate(run, func.value, frame)
         args = arguments(run, node, frame)
-        results = [library.call_attribute(run, option, func.attr.value, args, place, frame) for option in options(base)]
+        holders = with_attributes(base)
+        results = [library.call_attribute(run, option, func.attr.value, args, place, frame) for option in holders]
         return join_all(results)
     function = evaluate(run, func, frame)
     args = arguments(run, node, frame)
@@ -484,6 +485,8 @@ def _compare(run: Run, a: Value, b: Value, operator: cst.BaseCompOp, frame: Fram
     name = type(operator).__name__
     if name in ("Is", "IsNot"):
         return _identity(a, b, name == "Is")
+    if any(_names_another_device(v) for v in (a, b)) and any(isinstance(v, Unknown) for v in (a, b)):
+        return Const(name in ("NotEqual", "NotIn"), soft=True)
     if name in ("In", "NotIn"):
         if isinstance(a, Const) and isinstance(b, Mapping) and b.rest is None and not b.open:
             return Num("bool") if b.attr_ctx else Const((a.value in b.entries) == (name == "In"), True)
@@ -523,6 +526,11 @@ def _compare(run: Run, a: Value, b: Value, operator: cst.BaseCompOp, frame: Fram
                 often = not rare
             break
     return Num("bool", rare=rare, often=often, reads=reads)
+
+
+def _names_another_device(value: Value) -> bool:
+    """Whether a text names a kind of device that is not CUDA: what is asked about is not there on the path we judge."""
+    return isinstance(value, Const) and isinstance(value.value, str) and value.value in ("mps", "xla", "npu", "hpu")
 
 
 def _identity(a: Value, b: Value, wanted: bool) -> Value:

@@ -683,6 +683,8 @@ def _merge(a: Value, b: Value) -> Value | None:
         return Device(ranked[0].type, True)
     if isinstance(a, Tuple) and isinstance(b, Tuple) and len(a.items) == len(b.items):
         return Tuple(tuple(join(x, y) for x, y in zip(a.items, b.items, strict=True)))
+    if isinstance(a, Other) and isinstance(b, Other) and a.kind == b.kind == "runtime":
+        return a
     if isinstance(a, Items) and isinstance(b, Items) and a.kind == b.kind:
         return Items(join(a.item, b.item), a.kind, a.source if a.source is b.source else (a.source or b.source))
     return None

@@ -79,6 +79,8 @@ def other_method(run: Run, receiver: Other, name: str, args: Arguments, place: P
     elif receiver.kind == "progress" and name.startswith("set_"):
         read_all(run, args, place, frame, "argument")
         read_keywords(run, args, place, frame)
+    elif receiver.kind == "runtime":
+        return receiver
     elif receiver.kind == "accelerator":
         return _accelerator_method(run, name, args, place, frame)
     elif receiver.kind == "event" and name == "elapsed_time":

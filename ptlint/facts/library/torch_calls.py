@@ -365,12 +365,26 @@ def _through(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -
     return run.call(args.first(), rest, place, frame)
 
 
+RUNTIMES = frozenset(
+    ["coremltools", "jax", "mlx", "onnxruntime", "openvino", "paddle", "tensorflow", "tensorrt", "tflite_runtime"]
+    + ["tritonclient"]
+)
+"""Libraries that take host arrays and know nothing of PyTorch's device tensors."""
+
+
+def is_runtime(name: str) -> bool:
+    """Whether something belongs to another runtime."""
+    return name.partition(".")[0] in RUNTIMES or name.startswith("cv2.dnn.")
+
+
 def unlisted(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
     """A library name that the table does not hold."""
     if name.startswith(("numpy.", "scipy.", "sklearn.")):
         from ptlint.facts.library.builtins import numpy_call
 
         return numpy_call(run, name, args, place, frame)
+    if is_runtime(name):
+        return run.make(Other, place, frame.ctx, "runtime")
     if name.startswith("torch.cuda.") and name.endswith("Tensor"):
         return Tensor("device", DETACHED, fresh=True, made=place)
     head, _, last = name.rpartition(".")
