@@ -14,11 +14,13 @@ from ptlint.facts.events import Call, Construct, Ctx, Event, Forward, Iterate, M
 from ptlint.facts.gradients import Gradients
 from ptlint.facts.homes import Frame, Home, Trees
 from ptlint.facts.loading import Loading
+from ptlint.facts.loads import Loads
 from ptlint.facts.models import Makeup
 from ptlint.facts.precision import Precision
 from ptlint.facts.reads import Reads
 from ptlint.facts.run import Run
 from ptlint.facts.scaling import Scaling
+from ptlint.facts.settings import Setting, settings
 from ptlint.facts.timing import Timing
 from ptlint.facts.values import (
     DEVICE,
@@ -198,6 +200,16 @@ class ProgramFacts:
     def device_work(self) -> list[Event]:
         """What puts something on an accelerator."""
         return datasets.device_work(self)
+
+    @cached_property
+    def loads(self) -> Loads:
+        """When the program loads which library."""
+        return Loads(self)
+
+    @cached_property
+    def settings(self) -> list[Setting]:
+        """The environment variables that it sets and that are known."""
+        return settings(self)
 
     @cached_property
     def loading(self) -> Loading:

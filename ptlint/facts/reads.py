@@ -15,17 +15,12 @@ import libcst as cst
 
 from ptlint.facts import torch_api
 from ptlint.facts.events import Backward, Call, Ctx, Event, Forward, Read, Step
-from ptlint.facts.roles import EVALUATION
+from ptlint.facts.library.torch_calls import is_runtime
+from ptlint.facts.roles import EVALUATION, in_forward
 from ptlint.facts.values import Items, Lib, Mapping, Module, Sequence, Tensor, Value, options, reads_of
 
 if TYPE_CHECKING:
     from ptlint.facts.program import ProgramFacts
-
-RUNTIMES = frozenset(
-    ("coremltools", "cv2", "jax", "mlx", "onnxruntime", "openvino", "paddle", "tensorflow", "tensorrt")
-    + ("tflite_runtime", "tritonclient")
-)
-"""Libraries that take host arrays and know nothing of PyTorch's device tensors."""
 
 _COPIES = frozenset({"cpu", "numpy", "to", "tolist", "sink"})
 _TEXT = frozenset({"format", "print"})
@@ -122,7 +117,7 @@ def _needed(program: ProgramFacts) -> frozenset[Event]:
     """Reads whose numbers the loop needs to go on: they reach an environment, another runtime, or a network's input."""
     found: set[Event] = set()
     for call in program.events(Call):
-        if _is_environment_step(call) or _is_other_runtime(call.name):
+        if _is_environment_step(call) or is_runtime(call.name) or call.name.startswith("runtime."):
             found |= deep_reads(*call.args.bound.values(), *call.args.extra)
     for forward in program.events(Forward):
         if forward.outer and any(_is_network(option) for option in options(forward.module)):
@@ -136,10 +131,6 @@ def _is_environment_step(call: Call) -> bool:
     if not call.name.endswith(".step") or not (call.args.bound or call.args.extra):
         return False
     return not isinstance(call.place.tree.parent(call.place.node), cst.Expr)
-
-
-def _is_other_runtime(name: str) -> bool:
-    return name.partition(".")[0] in RUNTIMES or name.startswith("runtime.")
 
 
 def deep_reads(*values: Value) -> frozenset[Event]:
@@ -183,7 +174,12 @@ def _eats_itself(forward: Forward) -> bool:
 
 
 def _leaves(read: Read, loop: Ctx) -> bool:
-    """Whether a read carries results away, rather than a number for a running sum."""
+    """Whether a read carries results away, rather than a number for a running sum or for the model itself."""
+    for ctx in read.ctx.up():
+        if ctx is loop:
+            break
+        if ctx.function is not None and in_forward(ctx.function):
+            return False
     if read.how in _COPIES or read.how in _TEXT:
         return True
     inner = next(iter(read.ctx.loops()), None)
@@ -211,4 +207,4 @@ def _results_once(groups: list[ReadGroup]) -> Iterable[ReadGroup]:
     return found
 
 
-__all__ = ["RUNTIMES", "ReadGroup", "Reads", "deep_reads"]
+__all__ = ["ReadGroup", "Reads", "deep_reads"]

@@ -88,9 +88,11 @@ class Timing:
         self.spans: list[Span] = []
         self._synchronized: list[Call] = []
         self._recorded: list[Call] = []
+        self._launches: list[int] = []
         for event in trace:
             self._sort(event)
-        self._work_orders = [event.order for event in self.work]
+            if is_device_work(event) or _is_operation(event):
+                self._launches.append(event.order)
 
     def _sort(self, event: Event) -> None:
         if isinstance(event, Elapsed):
@@ -124,8 +126,8 @@ class Timing:
 
     def _after_synchronize(self, event: Event) -> bool:
         """Whether the device was already idle: nothing was launched since the last `synchronize()`."""
-        at = bisect_left(self._work_orders, event.order)
-        last = self._work_orders[at - 1] if at else -1
+        at = bisect_left(self._launches, event.order)
+        last = self._launches[at - 1] if at else -1
         return any(last < call.order < event.order for call in self._synchronized if _same_run(call, event))
 
     def synchronized(self, span: Span) -> bool:
@@ -134,7 +136,7 @@ class Timing:
         return any(not self._launched_between(event, span.end) for event in before)
 
     def _launched_between(self, event: Event, end: Event) -> bool:
-        low, high = bisect_right(self._work_orders, event.order), bisect_left(self._work_orders, end.order)
+        low, high = bisect_right(self._launches, event.order), bisect_left(self._launches, end.order)
         return low < high
 
     def is_benchmark(self, loop: Ctx) -> bool:
@@ -199,6 +201,16 @@ def is_device_work(event: Event) -> bool:
             for option in options(event.optimizer)
         )
     return False
+
+
+_VIEWS = frozenset({"detach", "view", "reshape", "squeeze", "unsqueeze", "permute", "transpose", "size", "dim"})
+
+
+def _is_operation(event: Event) -> bool:
+    """Whether an event is a single operation on tensors of the device."""
+    if not isinstance(event, Call) or not event.name.startswith("torch.") or event.name.rpartition(".")[2] in _VIEWS:
+        return False
+    return _on_device(event.result) or (event.receiver is not None and _on_device(event.receiver))
 
 
 def _placed(module: Value) -> bool:
