@@ -177,12 +177,23 @@ def _in_eval_mode(program: ProgramFacts, site: _Site, within: Ctx) -> bool:
     frame = site.ctx.frame()
     modules = {id(option.core) for option in options(site.forward.module) if isinstance(option, Module)}
     last: Call | None = None
-    for call in program.calls("torch.nn.Module.eval", "torch.nn.Module.train"):
+    for call in program.calls("torch.nn.Module.eval", "torch.nn.Module.train", ".eval", ".train"):
         receiver = call.receiver
-        same = isinstance(receiver, Module) and (id(receiver.core) in modules or _holds(program, receiver, modules))
+        if isinstance(receiver, Module):
+            same = id(receiver.core) in modules or _holds(program, receiver, modules)
+        else:
+            same = _called_on(call.place) == _called_on(site.forward.place)
         if same and call.order < site.forward.order and call.ctx.frame() is frame and call.ctx.inside(within):
             last = call if last is None or call.order > last.order else last
     return last is not None and last.name.endswith(".eval")
+
+
+def _called_on(place: Place) -> str:
+    """The source text of what a call calls, or calls a method of."""
+    func = place.node.func if isinstance(place.node, cst.Call) else place.node
+    if isinstance(func, cst.Attribute) and func.attr.value in ("eval", "train", "forward"):
+        func = func.value
+    return place.tree.code(func)
 
 
 def _holds(program: ProgramFacts, module: Module, ids: set[int]) -> bool:

@@ -627,7 +627,9 @@ def through(value: Value, token: tuple[int, int]) -> Value:
     """A value that also came through an event; what carries no graph comes through none."""
     found: list[Value] = []
     for option in options(value):
-        if isinstance(option, (Tensor, Unknown)) and option.graph != DETACHED and token not in option.came:
+        if isinstance(option, Unknown) and option == UNKNOWN:
+            found.append(option)
+        elif isinstance(option, (Tensor, Unknown)) and option.graph != DETACHED and token not in option.came:
             found.append(replace(option, came=option.came | {token}))
         elif isinstance(option, Tuple):
             found.append(Tuple(tuple(through(item, token) for item in option.items)))

@@ -95,7 +95,11 @@ def method(run: Run, receiver: Module, name: str, args: Arguments, place: Place,
 
 def _is_data(value: Value) -> bool:
     """Whether a value is a tensor, or computed from one or from a batch."""
-    return any(isinstance(option, Tensor) or (isinstance(option, Unknown) and option != UNKNOWN) for option in options(value))
+    return any(
+        isinstance(option, Tensor)
+        or (isinstance(option, Unknown) and (option.batch is not None or {option.where, option.graph} != {UNSURE}))
+        for option in options(value)
+    )
 
 
 def _add(receiver: Module, args: Arguments) -> Value:
