@@ -107,16 +107,30 @@ class Roles:
 
     def _assign_evaluation(self) -> None:
         taken: set[Event] = set()
+        sweeps: set[Ctx] = set()  # loops around loops over data: one iteration is a whole evaluation or training
         for loop in self._deepest_first():
+            if loop.role == TRAINING:
+                sweeps.update(ctx for ctx in loop.loops() if ctx is not loop)
             inside = self.under(loop)
             if loop.role or loop.once or loop.waits:
                 continue
             forwards = {event for event in inside if isinstance(event, Forward) and event.outer} - taken
             if not forwards or any(isinstance(event, Backward) for event in inside):
                 continue
+            over_data = self._goes_over_data(loop)
+            if loop in sweeps and not over_data:
+                continue
             if self._is_batch_loop(loop) and not self._serves_training(loop, forwards):
                 loop.role = EVALUATION
                 taken |= forwards
+                if over_data:
+                    sweeps.update(ctx for ctx in loop.loops() if ctx is not loop)
+
+    def _goes_over_data(self, loop: Ctx) -> bool:
+        return any(
+            isinstance(source, (Loader, Instance)) or (isinstance(source, Batches) and id(source) in self.fed)
+            for source in sources(loop.items)
+        )
 
     def _is_batch_loop(self, loop: Ctx) -> bool:
         """A loop over batches, steps or batch sizes; not one over layers, nor one in a module's own forward."""
