@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import libcst as cst
 
 from ptlint.facts import guards
@@ -30,6 +32,7 @@ from ptlint.facts.values import (
     Value,
     join,
     options,
+    reads_of,
     widen,
     through,
 )
@@ -69,6 +72,15 @@ def assign(
             value = keep(run, frame, target, value, "key", target.value, holder)
         for option in options(holder):
             set_item(run, option, index, value, frame, target)
+            written = reads_of(value)
+            if isinstance(option, Tensor) and written and not written <= option.reads:
+                rebind(target.value, replace(option, reads=option.reads | written), frame)
+
+
+def rebind(node: cst.BaseExpression, value: Value, frame: Frame) -> None:
+    """What a name stands for was changed in place."""
+    if isinstance(node, cst.Name) and node.value in frame.locals:
+        frame.locals[node.value] = value
 
 
 def _unpack(run: Run, target: cst.Tuple | cst.List, value: Value, frame: Frame) -> None:

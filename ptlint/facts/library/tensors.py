@@ -15,6 +15,7 @@ from ptlint.facts.homes import Frame
 from ptlint.facts.infer import scaler_by_use
 from ptlint.facts.library.devices import device_of
 from ptlint.facts.run import Run
+from ptlint.facts.store import rebind
 from ptlint.facts.scopes import dotted
 from ptlint.facts.torch_api import Api
 from ptlint.facts.values import (
@@ -59,6 +60,11 @@ def result(
 ) -> Value:
     """What a function or method of the table returns for these arguments."""
     if api.inplace and receiver is not None and api.returns in ("self", "tensor"):
+        written = reads_of(*args.all())
+        if written and isinstance(receiver, Tensor) and not written <= receiver.reads:
+            receiver = replace(receiver, reads=receiver.reads | written)
+            if isinstance(place.node, cst.Call) and isinstance(place.node.func, cst.Attribute):
+                rebind(place.node.func.value, receiver, frame)
         return receiver
     if api.makes:
         return made(run, api, args, place, frame)
