@@ -373,7 +373,26 @@ class Run:
                 item = self.item_of_dataset(option)
                 if device_items(item):
                     return Unknown(DEVICE, DETACHED, loader)
+        if self._own_batches(loader):
+            return Unknown(HOST, DETACHED)
         return Unknown(HOST, DETACHED, loader)
+
+    def _own_batches(self, loader: Loader) -> bool:
+        """Whether a project `collate_fn` makes objects that move themselves: what their `to` takes is theirs to say."""
+        from ptlint.facts.arguments import Arguments
+
+        collate = loader.call.get("collate_fn", UNKNOWN) if loader.call is not None else UNKNOWN
+        for option in options(collate):
+            if not isinstance(option, Function) or option.tree is None:
+                continue
+            ctx = self.root.child("module", ("collate", id(option.node)))
+            ctx.home = option.home
+            frame = Frame(option.home, option.tree, ctx, self.scope(option.node))
+            place = Place(option.home.file, option.tree, option.node)
+            batch = self.call(option, Arguments().add(Items(UNKNOWN, "list")), place, frame)
+            if any(self.member(part, "to") is not None for part in parts_of(batch) if isinstance(part, Instance)):
+                return True
+        return False
 
     def item_of_dataset(self, dataset: Instance) -> Value:
         """What a project dataset's `__getitem__` returns; it runs in a context of its own, never hot."""
@@ -416,6 +435,21 @@ class Run:
             home.globals[name] = value if old is None else join(old, value)
             return
         frame.locals[name] = value
+
+
+def parts_of(value: Value, depth: int = 3) -> Iterator[Value]:
+    """A value and what its tuples, lists and dicts hold."""
+    for option in options(value):
+        yield option
+        held: list[Value] = []
+        if isinstance(option, Tuple):
+            held = list(option.items)
+        elif isinstance(option, Sequence):
+            held = [option.element()]
+        elif isinstance(option, Mapping):
+            held = list(option.entries.values())
+        for part in held if depth else ():
+            yield from parts_of(part, depth - 1)
 
 
 def device_items(value: Value) -> bool:
