@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ptlint.facts.arguments import Arguments
-from ptlint.facts.values import NONE, Array, Const, Lib, Num, Sequence, Tuple, Value, options
+from ptlint.facts.values import NONE, Array, Const, Items, Lib, Num, Sequence, Tuple, Value, options
 
 if TYPE_CHECKING:
     from ptlint.facts.events import Event
@@ -85,3 +86,40 @@ def _keeps(index: Value) -> bool:
     if isinstance(index, Const):
         return index.value is None or index.value is ...
     return isinstance(index, (Array, Sequence))
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A list whose items are all arrays. `filled`: there is one for certain; `dtype`: the type of all, when known."""
+
+    filled: bool
+    dtype: str | None
+
+
+def listed(value: Value) -> Listed | None:
+    """What is known of a list of arrays; None for what is not known to be one."""
+    found = [_listed(option) for option in options(value)]
+    if not found or any(one is None for one in found):
+        return None
+    every = [one for one in found if one is not None]
+    return Listed(all(one.filled for one in every), _same({one.dtype for one in every}))
+
+
+def _listed(value: Value) -> Listed | None:
+    filled = False
+    if isinstance(value, Tuple):
+        items, filled = list(value.items), bool(value.items)
+    elif isinstance(value, Sequence):
+        items, filled = [value.element()], bool(value.items)
+    elif isinstance(value, Items) and value.kind == "list":
+        items = [value.item]
+    else:
+        return None
+    arrays = [option for item in items for option in options(item)]
+    if not arrays or not all(isinstance(array, Array) and array.source == "numpy" and array.solid for array in arrays):
+        return None
+    return Listed(filled, _same({array.dtype for array in arrays if isinstance(array, Array)}))
+
+
+def _same(dtypes: set[str | None]) -> str | None:
+    return dtypes.pop() if len(dtypes) == 1 else None

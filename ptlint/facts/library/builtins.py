@@ -370,6 +370,11 @@ def _setenv(run: Run, name: str, args: Arguments, place: Place, frame: Frame) ->
 
     if len(args.positional) == 2 and isinstance(args.positional[0], Const):
         run.emit(Assign(place, frame.ctx, f"os.environ[{args.positional[0].value}]", args.positional[1]))
+    elif name == "os.environ.update":
+        given = _dict(run, "dict", args, place, frame)
+        if isinstance(given, Mapping):
+            for key, value in given.entries.items():
+                run.emit(Assign(given.origins.get(key, place), frame.ctx, f"os.environ[{key}]", value), str(key))
     return NONE
 
 
