@@ -342,10 +342,15 @@ def _is_forward(function: Function) -> bool:
 def _forward(run: Run, module: Module, args: Arguments, place: Place, frame: Frame) -> Value:
     core = module.core
     if isinstance(core.cls, ProjectClass):
-        method = core.cls.find("forward") or core.cls.find("__call__")
-        if isinstance(method, Function):
-            result = call_function(run, method.bind(core), args, place, frame)
-            return _settle(run, core, module, result, args, frame, grad=not any(map(_turns_off, method.modes)))
+        found = core.cls.find("forward") or core.cls.find("__call__")
+        results: list[Value] = []
+        for method in options(found) if found is not None else ():
+            if isinstance(method, Function):
+                result = call_function(run, method.bind(core), args, place, frame)
+                grad = not any(map(_turns_off, method.modes))
+                results.append(_settle(run, core, module, result, args, frame, grad=grad))
+        if results:
+            return join_all(results)
     for child in core.children:
         for option in options(child):
             if isinstance(option, Module):
