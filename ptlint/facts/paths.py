@@ -53,13 +53,15 @@ def exclusive(a: Event, b: Event) -> bool:
 
 
 def shared_loop(*events: Event) -> Ctx | None:
-    """The innermost loop around all of some events, or where there is none the file or function run on its own."""
+    """The innermost loop around all of some events; without one the function (or file) that has them all itself."""
     first, *rest = events
+    own: Ctx | None = None
     for ctx in first.ctx.up():
-        is_loop = ctx.kind == "loop" and not ctx.pump
-        if (is_loop or ctx.kind == "module") and all(event.ctx.inside(ctx) for event in rest):
+        if ctx.kind == "loop" and not ctx.pump and all(event.ctx.inside(ctx) for event in rest):
             return ctx
-    return None
+        if own is None and ctx.kind in ("frame", "module") and all(event.ctx.frame() is ctx for event in rest):
+            own = ctx
+    return own
 
 
 def guards_of(event: Event, within: Ctx) -> list[Ctx]:

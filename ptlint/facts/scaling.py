@@ -59,6 +59,10 @@ class Scaling:
                 found.setdefault(event.method, []).append(event)
         return found
 
+    def calls(self, method: str) -> list[ScalerCall]:
+        """The calls of a method of scalers that are not off for good."""
+        return self._calls.get(method, [])
+
     @cached_property
     def _scaled(self) -> list[Backward]:
         """Backward passes of a loss that a GradScaler scaled and that is the program's own to step on."""
@@ -205,9 +209,7 @@ def is_disabled(scaler: Value) -> bool:
 
 
 def _loop_of(event: Event) -> Ctx:
-    loop = shared_loop(event)
-    assert loop is not None  # every context stands in a module
-    return loop
+    return shared_loop(event) or event.ctx.frame()
 
 
 def _may_be_same(a: Value | None, b: Value | None) -> bool:

@@ -1,0 +1,116 @@
+"""Putting a GradScaler's calls where they belong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ptlint.edits.expressions import replace
+from ptlint.edits.layout import CannotEdit
+from ptlint.edits.statements import insert_after, insert_before
+from ptlint.facts.paths import as_often, exclusive
+from ptlint.facts.scaling import AGAIN, NO_UPDATE, UNSCALED
+from ptlint.facts.values import Module, Optimizer, Params, options
+from ptlint.findings import Edit
+
+if TYPE_CHECKING:
+    from ptlint.facts.events import Backward, Event, Step
+    from ptlint.facts.program import ProgramFacts
+    from ptlint.facts.scaling import EarlyClip, Incomplete
+
+
+def unscale_before(program: ProgramFacts, early: EarlyClip) -> tuple[Edit, ...]:
+    """`scaler.unscale_(optimizer)` in front of a clip."""
+    clip, step = early.clip, _step_of_clip(program, early)
+    if not as_often(step, clip, early.loop):
+        raise CannotEdit("gradients are clipped in passes that take no step: clip where the step is, behind `unscale_`")
+    _same_scope(clip, step, "the clip")
+    scaler, optimizer = names_of(step)
+    return insert_before(clip.place.tree, clip.place.node, [f"{scaler}.unscale_({optimizer})"])
+
+
+def _step_of_clip(program: ProgramFacts, early: EarlyClip) -> Step:
+    """The step that the clipped gradients are for."""
+    steps = [
+        step
+        for step in program.events(type(early.step))
+        if step.scaler is not None and step.ctx.inside(early.loop) and not exclusive(step, early.clip)
+    ]
+    if len({step.place.key for step in steps}) == 1:
+        return steps[-1]
+    clipped = {
+        id(module)
+        for option in options(early.clip.args.get("parameters"))
+        if isinstance(option, Params)
+        for module in option.modules
+    }
+    own = [step for step in steps if clipped and clipped <= _modules_of(step)]
+    if len({step.place.key for step in own}) == 1:
+        return own[-1]
+    raise CannotEdit("several optimizers step here: `unscale_` the one whose gradients are clipped")
+
+
+def _modules_of(step: Step) -> set[int]:
+    held = [option for option in options(step.optimizer) if isinstance(option, Optimizer)]
+    return {id(module) for optimizer in held for module in optimizer.modules if isinstance(module, Module)}
+
+
+def complete(program: ProgramFacts, fault: Incomplete) -> tuple[Edit, ...]:
+    """The missing part of a scaler's protocol at a step, where that is one line."""
+    tree, node = fault.step.place.tree, fault.step.place.node
+    if fault.kind == UNSCALED:
+        return _step_by_scaler(program, fault)
+    if fault.kind == NO_UPDATE:
+        scaler, _ = names_of(fault.step)
+        return insert_after(tree, node, [f"{scaler}.update()"])
+    if fault.kind == AGAIN:
+        raise CannotEdit("move `unscale_`, with the clip behind it, under the test that the step stands under")
+    raise CannotEdit("move `update` to the step, so that one follows the other")
+
+
+def _step_by_scaler(program: ProgramFacts, fault: Incomplete) -> tuple[Edit, ...]:
+    tree, node = fault.step.place.tree, fault.step.place.node
+    scaler = scaler_of(program, fault)
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute) or node.args:
+        raise CannotEdit("the optimizer is given a closure, which a GradScaler cannot call")
+    text = f"{scaler}.step({tree.outer_code(node.func.value)})"
+    updates = [call for call in program.scaling.calls("update") if call.ctx.inside(fault.loop)]
+    edits = replace(tree, node, text)
+    if updates:
+        return edits
+    return (*edits, *insert_after(tree, node, [f"{scaler}.update()"]))
+
+
+def scaler_of(program: ProgramFacts, fault: Incomplete) -> str:
+    """The text of the scaler in the scope of a step."""
+    for call in program.scaling.calls("scale"):
+        func = call.place.node.func if isinstance(call.place.node, cst.Call) else None
+        if call.ctx.inside(fault.loop) and isinstance(func, cst.Attribute):
+            _same_scope(fault.step, call, "the step")
+            return call.place.tree.outer_code(func.value)
+    raise CannotEdit("the loss is scaled in another function")
+
+
+def names_of(step: Step) -> tuple[str, str]:
+    """The texts of the scaler and the optimizer in `scaler.step(optimizer)`."""
+    node = step.place.node
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.args and not node.args[0].star:
+        return step.place.tree.outer_code(node.func.value), step.place.tree.outer_code(node.args[0].value)
+    raise CannotEdit("the step is taken in an unusual way")
+
+
+def _same_scope(here: Event, there: Event, what: str) -> None:
+    if here.ctx.frame() is not there.ctx.frame():
+        raise CannotEdit(f"the scaler and the optimizer have no name where {what} is: pass them there")
+
+
+def scale(backward: Backward, scaler: str) -> tuple[Edit, ...]:
+    """`loss.backward()` of the scaled loss."""
+    tree, node = backward.place.tree, backward.place.node
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute) or node.func.attr.value != "backward":
+        raise CannotEdit("the backward pass is started in an unusual way")
+    return replace(tree, node.func.value, f"{scaler}.scale({tree.code(node.func.value)})")
+
+
+__all__ = ["complete", "names_of", "scale", "scaler_of", "unscale_before"]
