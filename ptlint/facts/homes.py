@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ptlint.facts.events import Ctx, Place
-from ptlint.facts.scopes import Scope, bound_names, scope_of
+from ptlint.facts.scopes import Scope, bound_names, counters, scope_of
 from ptlint.facts.values import Const, Function, ProjectClass, Value
 from ptlint.syntax.tree import SyntaxUnreadable, Tree
 
@@ -26,6 +26,7 @@ class Trees:
         self._trees: dict[tuple[Path, int], Tree | None] = {}
         self._scopes: dict[int, tuple[cst.CSTNode, Scope]] = {}
         self._bound: dict[int, tuple[cst.CSTNode, set[str]]] = {}
+        self._counters: dict[int, tuple[cst.CSTNode, set[str]]] = {}
         self._constants: dict[int, tuple[cst.CSTNode, Const]] = {}
         self.lines = 0
 
@@ -60,6 +61,13 @@ class Trees:
         found = self._bound.get(id(body))
         if found is None:
             found = self._bound[id(body)] = (body, bound_names(body))
+        return found[1]
+
+    def counters(self, body: cst.CSTNode) -> set[str]:
+        """The names that a block only counts up, worked out once."""
+        found = self._counters.get(id(body))
+        if found is None:
+            found = self._counters[id(body)] = (body, counters(body))
         return found[1]
 
 

@@ -174,6 +174,29 @@ def is_terminal(block: cst.BaseSuite) -> bool:
     return isinstance(last, (cst.Continue, cst.Break, cst.Return, cst.Raise))
 
 
+def skips_rest(block: cst.BaseSuite, *, in_loop: bool) -> bool:
+    """Whether a block always skips what follows it without ending a loop: by `continue`, or by leaving a function."""
+    if not is_terminal(block):
+        return False
+    last = block.body[-1]
+    if isinstance(last, cst.SimpleStatementLine):
+        last = last.body[-1]
+    return isinstance(last, cst.Continue) or (not in_loop and not isinstance(last, cst.Break))
+
+
+def counters(body: cst.CSTNode) -> set[str]:
+    """The names that a block only ever counts up: `step += 1`, and nothing else."""
+    steps: dict[str, int] = {}
+    bindings: dict[str, int] = {}
+    for node in walk(body):
+        for name in _bound_by(node):
+            bindings[name] = bindings.get(name, 0) + 1
+        if type(node) is cst.AugAssign and isinstance(node.target, cst.Name):
+            if isinstance(node.operator, cst.AddAssign) and isinstance(node.value, cst.Integer):
+                steps[node.target.value] = steps.get(node.target.value, 0) + 1
+    return {name for name, count in steps.items() if bindings[name] == count}
+
+
 def leaves_loop(block: cst.CSTNode) -> bool:
     """Whether something in a block decides how a loop goes on: break, continue, return or raise."""
     return any(type(node) in _LEAVING or _is_exit(node) for node in walk(block))

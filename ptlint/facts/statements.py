@@ -11,7 +11,7 @@ from ptlint.facts import classes, guards, iteration
 from ptlint.facts.events import Ctx, Enter, Store, Test
 from ptlint.facts.homes import Frame, LoopState
 from ptlint.facts.run import Run
-from ptlint.facts.scopes import bound_names, is_terminal, target_names, walk
+from ptlint.facts.scopes import bound_names, skips_rest, target_names, walk
 from ptlint.facts.store import assign, keep
 from ptlint.facts.values import (
     NONE,
@@ -232,7 +232,9 @@ def _if(run: Run, node: cst.If, frame: Frame) -> None:
     frame.dead = state is None
     if state is not None:
         set_locals(frame, state)
-        if not alive_yes and alive_no and no in (guards.RARE, guards.OFF_PATH) and is_terminal(node.body):
+        if not alive_yes and alive_no and no in (guards.RARE, guards.OFF_PATH) and skips_rest(
+            node.body, in_loop=bool(frame.loops)
+        ):
             # `if step % n: continue`: what follows is as rare as the arm that goes on
             frame.ctx = _branch(run, frame, node, "rest", no, test)
 
@@ -247,7 +249,8 @@ def _loop_entry(run: Run, frame: Frame, body: cst.CSTNode) -> Locals:
         numbers = [o for o in options(value) if isinstance(o, Const) and type_of(o.value) in ("int", "float")]
         if numbers:
             rest = [o for o in options(value) if not any(o is n for n in numbers)]
-            entry[name] = join_all([*(Num(type_of(n.value)) for n in numbers), *rest])
+            counts = name in run.trees.counters(body)
+            entry[name] = join_all([*(Num(type_of(n.value), counter=counts) for n in numbers), *rest])
     return entry
 
 
