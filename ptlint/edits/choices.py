@@ -25,6 +25,8 @@ def choose(origin: Origin, value: str, at: Place) -> tuple[Edit, ...]:
         return _add(origin.site, origin.name, value)
     if origin.kind == OPTION:
         assert isinstance(origin.place.node, cst.Call)
+        if any(arg.keyword is not None and arg.keyword.value == "action" for arg in origin.place.node.args):
+            raise CannotEdit(f"the option in row {origin.place.row} decides")
         return set_keyword(origin.place.tree, origin.place.node, "default", value)
     if origin.kind == ITEM:
         return replace(origin.place.tree, _item_value(origin.place, origin.name), value)

@@ -29,6 +29,7 @@ from ptlint.facts.values import (
     Value,
     options,
     pick,
+    sources_of,
 )
 
 if TYPE_CHECKING:
@@ -301,8 +302,8 @@ class Loading:
             self.iterations.setdefault(id(iterate.value), []).append(iterate)
         self.moves: dict[int, list[Move]] = {}
         for move in facts.events(Move):
-            batches = [option.batch for option in pick(move.value, (Tensor, Unknown))]
-            for batch in {id(batch) for batch in batches if batch is not None}:
+            moved = pick(move.value, (Tensor, Unknown))
+            for batch in {id(source) for option in moved for source in sources_of(option.batch)}:
                 self.moves.setdefault(batch, []).append(move)
         self._uses = {id(loader): LoaderUse(facts, self, loader, event) for loader, event in facts.loaders}
 

@@ -35,6 +35,7 @@ from ptlint.facts.values import (
     ProjectClass,
     Value,
     options,
+    sources_of,
 )
 
 if TYPE_CHECKING:
@@ -244,7 +245,7 @@ class ProgramFacts:
         return [
             event
             for event in self.events(Move)
-            if any(getattr(option, "batch", None) is source for option in options(event.value))
+            if any(source is s for option in options(event.value) for s in sources_of(getattr(option, "batch", None)))
         ]
 
     def off_path(self, ctx: Ctx) -> bool:

@@ -23,6 +23,7 @@ from ptlint.facts.values import (
     Unknown,
     Value,
     options,
+    sources_of,
 )
 
 TRAINING, EVALUATION, EPOCH, OUTER = "training", "evaluation", "epoch", "outer"
@@ -62,9 +63,7 @@ class Roles:
 
     def _feed(self, value: Value) -> None:
         for option in options(value):
-            batch = getattr(option, "batch", None)
-            if batch is not None:
-                self.fed.add(id(batch))
+            self.fed.update(id(source) for source in sources_of(getattr(option, "batch", None)))
             if isinstance(option, Tuple):
                 for item in option.items:
                     self._feed(item)
@@ -158,7 +157,7 @@ class Roles:
                 return True
             if isinstance(source, Items) and source.kind in ("range", "generator", "items"):
                 return source.length is None or source.length > 3
-            if isinstance(source, Unknown) and source.batch is not None and id(source.batch) in self.fed:
+            if isinstance(source, Unknown) and any(id(batch) in self.fed for batch in sources_of(source.batch)):
                 return True
         return isinstance(node, cst.For) and not any(
             isinstance(source, Sequence) and source.items is not None and all(isinstance(i, Const) for i in source.items)

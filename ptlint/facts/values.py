@@ -57,7 +57,7 @@ class Unknown(Value):
     reads: frozenset[Event] = frozenset()
 
     def key(self) -> object:
-        batch = id(self.batch) if self.batch is not None else 0
+        batch = tuple(id(source) for source in sources_of(self.batch))
         return ("?", self.where, self.graph, batch, tuple(value.key() for value in self.wraps), self.came, self.reads)
 
 
@@ -82,7 +82,7 @@ NONE = Const(None)
 class Num(Value):
     """A Python number, bool or string whose value is not known.
 
-    `counter`: counts iterations of a loop. `period`: it is a counter modulo this (0: by something not readable).
+    `counter`: counts iterations of a loop (of a test: looks at one that does). `period`: it is a counter modulo this (0: by something not readable).
     `rare`: as a test it holds in a small share of iterations; `often`: its negation does.
     `reads`: the host reads of device tensors, and the readings of a clock, that it came from.
     `size`: a loop-invariant size such as `len(loader)`.
@@ -127,7 +127,7 @@ class Tensor(Value):
             self.where,
             self.graph,
             self.dtype,
-            id(self.batch) if self.batch is not None else 0,
+            tuple(id(source) for source in sources_of(self.batch)),
             self.fresh,
             id(self.module) if self.module is not None else 0,
             self.came,
@@ -350,16 +350,47 @@ class Batches(Obj):
     __slots__ = ()
 
 
-class Optimizer(Obj):
-    """A `torch.optim` optimizer; `modules` whose parameters it holds, `tensors`: it holds plain tensors too."""
+class Either(Value):
+    """One of several sources of batches, by the branch taken or the turn of a loop."""
 
-    __slots__ = ("modules", "opaque", "tensors")
+    __slots__ = ("members",)
+
+    def __init__(self, members: tuple[Value, ...]) -> None:
+        self.members = members
+
+
+def sources_of(batch: Value | None) -> tuple[Value, ...]:
+    """The sources that a batch may come from."""
+    if batch is None:
+        return ()
+    return batch.members if isinstance(batch, Either) else (batch,)
+
+
+def either(a: Value | None, b: Value | None) -> Value | None:
+    """The source of what comes from one of two."""
+    if a is b or b is None:
+        return a
+    if a is None:
+        return b
+    members = list(sources_of(a))
+    members += [source for source in sources_of(b) if not any(source is known for known in members)]
+    return a if len(members) == len(sources_of(a)) else Either(tuple(members))
+
+
+class Optimizer(Obj):
+    """A `torch.optim` optimizer; `modules` whose parameters it holds, `tensors`: it holds plain tensors too.
+
+    `made_over`: where the modules' parameters (and the tensors) were when it was made, as far as that is known.
+    """
+
+    __slots__ = ("made_over", "modules", "opaque", "tensors")
 
     def __init__(self, place: Place | None, cls: ProjectClass | Lib | None = None) -> None:
         super().__init__(place, cls)
         self.modules: tuple[Module, ...] = ()
         self.tensors = False
         self.opaque = False
+        self.made_over: frozenset[str] | None = None
 
 
 class Scaler(Obj):
@@ -645,7 +676,7 @@ def _merge(a: Value, b: Value) -> Value | None:
             join_where(a.where, b.where),
             _join_graph(a.graph, b.graph),
             a.dtype if a.dtype == b.dtype else None,
-            a.batch if a.batch is b.batch else (a.batch or b.batch),
+            either(a.batch, b.batch),
             a.fresh and b.fresh,
             a.module if a.module is b.module else (a.module or b.module),
             a.moved and b.moved,
@@ -657,7 +688,7 @@ def _merge(a: Value, b: Value) -> Value | None:
         return Unknown(
             a.where if a.where == b.where else UNSURE,
             a.graph if a.graph == b.graph else UNSURE,
-            a.batch if b.batch is not None else None,
+            either(a.batch, b.batch) if a.batch is not None and b.batch is not None else None,
             a.wraps if a.wraps else b.wraps,
             came_of(a, b),
             a.reads | b.reads,

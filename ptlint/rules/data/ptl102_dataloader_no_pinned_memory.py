@@ -48,7 +48,7 @@ class DataloaderNoPinnedMemory(Rule):
     ## Fix safety
     Safe: the batches hold the same values. `pin_memory=True` is written where the device is literally CUDA, else
     `torch.cuda.is_available()`: True on a machine without CUDA warns at every epoch. Pinned memory cannot be swapped
-    out: with little memory for many processes, leave it.
+    out: with little memory for many processes, leave it. Unsafe where somebody chose False.
 
     ## How it is measured
     Copies of image batches to the device, from pageable and from pinned memory, beside a training step.
@@ -63,7 +63,7 @@ class DataloaderNoPinnedMemory(Rule):
     message = "batches of this `DataLoader` are copied to the GPU from pageable memory, which the host waits for"
     impact = Impact.MEDIUM
     roots = ("DataLoader",)
-    fixable = "safe"
+    fixable = "both"
 
     def check(self, program: ProgramFacts) -> Iterator[Finding]:
         if not program.accelerated:
@@ -91,7 +91,8 @@ class DataloaderNoPinnedMemory(Rule):
         except CannotEdit as error:
             return None, error.reason
         imports = ("import torch",) if value.startswith("torch.") else ()
-        return Fix("Pin the batches' memory", Safety.SAFE, edits, imports), ""
+        safety = Safety.UNSAFE if use.is_choice("pin_memory") or not use.would_pin else Safety.SAFE
+        return Fix("Pin the batches' memory", safety, edits, imports), ""
 
 
 def _because(use: LoaderUse, origin: Origin) -> list[str]:
