@@ -447,6 +447,8 @@ def _both(left: Value, right: Value, word: str) -> Value:
     if not _is_test(left) or not _is_test(right):
         if word == "or":
             return join(left, right)
+        if any(_is_test(side) and guards.arms(side)[0] == guards.RARE for side in (left, right)):
+            return Num("bool", rare=True, reads=reads_of(left, right))
         # `flag and value`: the value is what matters, on the path where the flag holds
         return right if isinstance(left, Const) and left.soft and left.value else join(left, right)
     (yes_a, no_a), (yes_b, no_b) = guards.arms(left), guards.arms(right)
@@ -456,9 +458,22 @@ def _both(left: Value, right: Value, word: str) -> Value:
         return Const(bool(value), True)
     rare_a, rare_b = yes_a == guards.RARE, yes_b == guards.RARE
     often_a, often_b = no_a in (guards.RARE, guards.OFF_PATH), no_b in (guards.RARE, guards.OFF_PATH)
+    counted = any(isinstance(side, Num) and side.counter for side in (left, right))
     if word == "and":
-        return Num("bool", rare=rare_a or rare_b, often=often_a and often_b, reads=reads)
-    return Num("bool", rare=rare_a and rare_b, often=often_a or often_b, reads=reads)
+        return Num("bool", counted, rare=rare_a or rare_b, often=often_a and often_b, reads=reads)
+    rare = rare_a and rare_b
+    if rare_a != rare_b and not (often_a or often_b):
+        # `done or step % n == 0`: who counts steps as well does so because the rest is seldom true
+        seldom, other = (left, right) if rare_a else (right, left)
+        rare = isinstance(seldom, Num) and seldom.counter and _is_plain(other)
+    return Num("bool", counted, rare=rare, often=often_a or often_b, reads=reads)
+
+
+def _is_plain(value: Value) -> bool:
+    """Whether nothing is known of how often a test holds."""
+    if any(isinstance(o, Num) and (o.period is not None or o.counter) for o in options(value)):
+        return False
+    return guards.arms(value) == (guards.MAYBE, guards.MAYBE)
 
 
 def _is_test(value: Value) -> bool:
@@ -525,7 +540,7 @@ def _compare(run: Run, a: Value, b: Value, operator: cst.BaseCompOp, frame: Fram
                 rare = less != mirrored
                 often = not rare
             break
-    return Num("bool", rare=rare, often=often, reads=reads)
+    return Num("bool", rare or often, rare=rare, often=often, reads=reads)
 
 
 def _names_another_device(value: Value) -> bool:

@@ -93,7 +93,8 @@ def negate(value: Value) -> Value:
             results.append(Const(not option.value, option.soft))
         elif isinstance(option, Num):
             rare = option.often or (option.period is not None and not 0 < option.period <= OFTEN_PERIOD)
-            results.append(Num("bool", rare=rare, often=option.rare, reads=option.reads))
+            counted = option.counter or option.period is not None
+            results.append(Num("bool", counted, rare=rare, often=option.rare, reads=option.reads))
         else:
             known = truth(option)
             results.append(Num("bool") if known is None else Const(not known))
@@ -103,7 +104,7 @@ def negate(value: Value) -> Value:
 def period_test(value: Num, *, equal: bool) -> Num:
     """`i % n == k` or `!= k`."""
     rare = not (value.period is not None and 0 < value.period <= OFTEN_PERIOD)
-    return Num("bool", rare=rare and equal, often=rare and not equal, reads=value.reads)
+    return Num("bool", True, rare=rare and equal, often=rare and not equal, reads=value.reads)
 
 
 def decide(run: object, test: Value) -> None:
