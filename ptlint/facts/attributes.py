@@ -69,6 +69,8 @@ def _attribute(run: Run, base: Value, name: str, place: Place, frame: Frame) -> 
     if isinstance(base, ProjectClass):
         found = base.find(name)
         return found if found is not None else Method(base, name)
+    if isinstance(base, Tuple) and len(base.items) == 2 and name in ("values", "indices"):
+        return base.items[name == "indices"]
     if isinstance(base, Device):
         return Const(base.type if base.type != "accelerator" else "cuda", base.soft) if name == "type" else Num("int")
     if isinstance(base, Array):

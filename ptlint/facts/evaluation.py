@@ -139,7 +139,8 @@ def _of_loop(program: ProgramFacts, sites: list[_Site]) -> Evaluation | None:
     forwards = tuple(site.forward for site in sites)
     if program.alone(loop) and not any(_in_eval_mode(program, site, frame) for site in sites):
         return None
-    return Evaluation(loop.place, loop, frame, forwards, loop, acts=_acts(program, loop) and _around_training(program, loop))
+    acts = _acts(program, loop) and _around_training(program, loop)
+    return Evaluation(loop.place, loop, frame, forwards, loop, acts)
 
 
 def _of_frame(program: ProgramFacts, sites: list[_Site]) -> Evaluation | None:
@@ -169,7 +170,8 @@ def _of_frame(program: ProgramFacts, sites: list[_Site]) -> Evaluation | None:
 
 
 def _held(program: ProgramFacts, event: Forward) -> bool:
-    return any(option.core is module for option in options(event.module) if isinstance(option, Module) for module in program.trained)
+    called = [option.core for option in options(event.module) if isinstance(option, Module)]
+    return any(core is module for core in called for module in program.trained)
 
 
 def _in_eval_mode(program: ProgramFacts, site: _Site, within: Ctx) -> bool:

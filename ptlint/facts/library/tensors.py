@@ -45,6 +45,8 @@ from ptlint.facts.values import (
     reads_of,
 )
 
+_WITH_INDICES = frozenset("max min topk sort kthvalue median nanmedian mode cummax cummin".split())
+"""What returns values and their indices."""
 READS = frozenset({"item", "tolist", "cpu", "numpy"})
 HOST_TYPES = frozenset(
     f"torch.{kind}Tensor" for kind in ("Float", "Double", "Half", "Long", "Int", "Short", "Char", "Byte", "Bool")
@@ -77,6 +79,8 @@ def result(
         return _with_flags(tensor_of(run, _flat(inputs), frame), api, args)
     if returns in ("tensors", "list"):
         item = _with_flags(tensor_of(run, _flat(inputs), frame), api, args)
+        if api.qualname.rpartition(".")[2] in _WITH_INDICES:
+            return Tuple((item, Tensor(item.where, DETACHED, "int64", item.batch, module=item.module)))
         return Items(item, "tensors")
     if returns in ("number", "bool"):
         if api.syncs == "always":

@@ -110,7 +110,9 @@ class EvaluationTracksGradients(Rule):
     def _message(self, found: Evaluation) -> str:
         if found.acts:
             return "autograd records the choice of actions, and no gradient is ever asked for"
-        return self.message if found.loop is not None else "autograd records this inference, and no gradient is asked for"
+        if found.loop is None:
+            return "autograd records this inference, and no gradient is ever asked for"
+        return self.message
 
 
 def _definition(program: ProgramFacts, found: Evaluation) -> cst.FunctionDef | None:
@@ -126,7 +128,9 @@ def _definition(program: ProgramFacts, found: Evaluation) -> cst.FunctionDef | N
     return node
 
 
-_GRADIENT_WORDS = frozenset("backward autograd enable_grad requires_grad requires_grad_ set_grad_enabled zero_grad".split())
+_GRADIENT_WORDS = frozenset(
+    "backward autograd enable_grad requires_grad requires_grad_ set_grad_enabled zero_grad".split()
+)
 
 
 def _speaks_of_gradients(node: cst.FunctionDef) -> bool:
@@ -157,9 +161,9 @@ def _run(program: ProgramFacts, found: Evaluation) -> tuple[cst.CSTNode, cst.CST
         if not isinstance(node, (cst.For, cst.While)):
             node = tree.statement(node) or node
         if program.gradients.needed_in(found.place.node):
-            raise CannotEdit("the same loop also trains, on another path: `torch.set_grad_enabled(...)` can tell them apart")
+            raise CannotEdit("the same loop also trains: `torch.set_grad_enabled(training)` can tell the two apart")
         if any(isinstance(inner, cst.Yield) for inner in walk(node)):
-            raise CannotEdit("the loop yields, and its consumer would run without gradients too: put only the call under it")
+            raise CannotEdit("the loop yields, and its consumer would run without gradients too")
         return node, node
     first = tree.body_statement(found.place.node)
     if first is None or isinstance(first, cst.BaseCompoundStatement):
