@@ -128,7 +128,8 @@ class LoaderUse:
         if node is None:
             return None
         text = place.tree.code(node)
-        return text if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)) else f"({text})"
+        loose = isinstance(node, (cst.IfExp, cst.BooleanOperation, cst.Comparison, cst.UnaryOperation))
+        return f"({text})" if loose else text
 
     @cached_property
     def pins(self) -> bool | None:
@@ -272,9 +273,10 @@ class LoaderUse:
 
     @cached_property
     def changed_between_epochs(self) -> bool:
-        """Whether the dataset is changed in an epoch loop: persistent workers would keep their old copy."""
+        """Whether the dataset is changed in a loop around the passes: persistent workers would keep their old copy."""
         held = {id(part) for part in _dataset_parts(self.loader)}
-        loops = [loop for _, loop in self.epochs]
+        made = self.event.ctx
+        loops = [loop for _, epoch in self.epochs for loop in epoch.loops() if not made.inside(loop)]
         for owner, ctx in self.loading.changes:
             if id(owner) in held and any(ctx.inside(loop) for loop in loops):
                 return True
