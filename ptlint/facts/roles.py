@@ -54,6 +54,9 @@ class Roles:
 
     def _collect(self) -> None:
         for event in self._events:
+            if isinstance(event, Step):
+                self._note_step(event)
+        for event in self._events:
             if isinstance(event, (Move, Forward)):
                 for value in (event.value,) if isinstance(event, Move) else event.args:
                     self._feed(value)
@@ -75,12 +78,14 @@ class Roles:
             if ctx.kind == "loop" and not ctx.pump:
                 ctx.waits = True
 
+    def _note_step(self, event: Step) -> None:
+        """A step makes the guards that it stands under accumulation guards, also for what comes before it there."""
+        for ctx in event.ctx.up():
+            if ctx.kind == "guard":
+                ctx.step = True
+
     def _note(self, event: Event) -> None:
-        """Count an event for the loops around it; a step makes the guards it stands under accumulation guards."""
-        if isinstance(event, Step):
-            for ctx in event.ctx.up():
-                if ctx.kind == "guard":
-                    ctx.step = True
+        """Count an event for the loops around it."""
         relevant = isinstance(event, (Forward, Backward, Step))
         rare = False
         for ctx in event.ctx.up():
