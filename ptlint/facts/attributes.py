@@ -33,6 +33,7 @@ from ptlint.facts.values import (
     ProjectClass,
     Sequence,
     Tensor,
+    Tuple,
     Unknown,
     Value,
     join_all,
