@@ -117,8 +117,11 @@ def _needed(program: ProgramFacts) -> frozenset[Event]:
     """Reads whose numbers the loop needs to go on: they reach an environment, another runtime, or a network's input."""
     found: set[Event] = set()
     for call in program.events(Call):
-        if _is_environment_step(call) or is_runtime(call.name) or call.name.startswith("runtime."):
+        if _is_environment_step(call):
             found |= deep_reads(*call.args.bound.values(), *call.args.extra)
+        elif _feeds_another_runtime(call):
+            fed = deep_reads(*call.args.bound.values(), *call.args.extra)
+            found |= {read for read in fed if isinstance(read, Read) and read.how in _COPIES}
     for forward in program.events(Forward):
         if forward.outer and any(_is_network(option) for option in options(forward.module)):
             loops = list(forward.ctx.loops())
@@ -131,6 +134,13 @@ def _is_environment_step(call: Call) -> bool:
     if not call.name.endswith(".step") or not (call.args.bound or call.args.extra):
         return False
     return not isinstance(call.place.tree.parent(call.place.node), cst.Expr)
+
+
+def _feeds_another_runtime(call: Call) -> bool:
+    """Arrays given to ONNX, OpenVINO and their like, or to an algorithm that there is on the host only; not a log."""
+    if "summary" in call.name.lower():
+        return False
+    return is_runtime(call.name) or call.name.startswith(("runtime.", "scipy.optimize."))
 
 
 def deep_reads(*values: Value) -> frozenset[Event]:

@@ -39,6 +39,7 @@ class Roles:
         self._under: dict[int, set[Event]] = {}
         self._loops: dict[int, Ctx] = {}
         self.fed: set[int] = set()
+        self._fed_from: set[int] = set()  # what is gone over, as written, where its items are fed to something
         self._collect()
         self._assign_training()
         self._assign_evaluation()
@@ -66,7 +67,10 @@ class Roles:
 
     def _feed(self, value: Value) -> None:
         for option in options(value):
-            self.fed.update(id(source) for source in sources_of(getattr(option, "batch", None)))
+            for source in sources_of(getattr(option, "batch", None)):
+                self.fed.add(id(source))
+                if isinstance(source, Batches) and source.place is not None:
+                    self._fed_from.add(id(source.place.node))
             if isinstance(option, Tuple):
                 for item in option.items:
                     self._feed(item)
@@ -142,7 +146,7 @@ class Roles:
         for ctx in loop.up():
             if ctx.kind == "frame" and ctx.function is not None and in_forward(ctx.function):
                 return False
-        if isinstance(node, cst.While):
+        if isinstance(node, cst.While) or (isinstance(node, cst.For) and id(node.iter) in self._fed_from):
             return True
         for source in sources(loop.items):
             if isinstance(source, (Module, Params)):
