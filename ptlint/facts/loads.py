@@ -102,6 +102,7 @@ class Loads:
                 if up.home is None or up is not up.home.ctx:
                     return self._time  # nothing calls the function: it runs after all imports
                 path = up.home.file.path
+                break
         rows = self._rows.get(path, [(0, 0)])
         return rows[max(0, bisect_left(rows, (row, -1)) - 1)][1]
 

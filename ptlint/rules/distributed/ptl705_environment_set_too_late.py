@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ptlint.edits import CannotEdit, delete_statement, insert_before
+from ptlint.edits import CannotEdit, insert_before
+from ptlint.edits.layout import next_row, row_start
 from ptlint.facts.environment import IMPORT
 from ptlint.facts.loads import Load
 from ptlint.facts.program import ProgramFacts
@@ -91,7 +92,8 @@ def _fix(program: ProgramFacts, setting: Setting, load: Load) -> tuple[Fix | Non
     assignment = place.tree.statement(place.node)
     if load.path != place.path:
         return None, f"PyTorch is loaded in {shown(load.path)}, row {load.row}: it must be set before that"
-    alone = len(place.tree.body) == 1 and isinstance(place.tree.body[0], cst.SimpleStatementLine)
+    first = place.tree.body[0]
+    alone = len(place.tree.body) == 1 and isinstance(first, cst.SimpleStatementLine) and len(first.body) == 1
     if not (alone and isinstance(assignment, cst.Assign) and setting.value is not None and load.top):
         return None, "it is not a plain assignment of a literal at module level"
     outline = place.file.outline
@@ -101,10 +103,10 @@ def _fix(program: ProgramFacts, setting: Setting, load: Load) -> tuple[Fix | Non
     if tree is None or not knows_os:
         return None, "`os` is imported below"
     try:
-        edits: tuple[Edit, ...] = (
-            *insert_before(tree, tree.body[0], [place.tree.code(assignment)]),
-            *delete_statement(place.tree, assignment),
-        )
+        start, end = place.tree.span(assignment)
+        row = Edit(row_start(place.source, start), next_row(place.source, end), "")
+        text = place.source.text[row.start : row.end].strip()
+        edits = (*insert_before(tree, tree.body[0], [text]), row)
     except CannotEdit as error:
         return None, error.reason
     return Fix(f"Set it before row {load.row} loads PyTorch", Safety.SAFE, edits), ""
