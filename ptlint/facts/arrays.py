@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ptlint.facts.arguments import Arguments
+from ptlint.facts.freshness import array_factory
 from ptlint.facts.values import NONE, Array, Const, Items, Lib, Num, Sequence, Tuple, Value, options
 
 if TYPE_CHECKING:
-    from ptlint.facts.events import Event
+    from ptlint.facts.events import Event, Place
 
 _MAKERS = frozenset(
     {"array", "asarray", "asanyarray", "ascontiguousarray", "copy", "load", "loadtxt", "genfromtxt", "fromfile"}
@@ -34,28 +35,35 @@ _KEEPERS = frozenset(
 """Methods of an array that give an array."""
 
 
-def called(name: str, args: Arguments, reads: frozenset[Event]) -> Array:
+def called(name: str, args: Arguments, reads: frozenset[Event], place: Place | None = None) -> Array:
     """What a NumPy function gives that is known to give no plain number."""
+    made = place if array_factory(name) and not any(isinstance(o, Array) for v in args.all() for o in options(v)) else None
     short = name.rpartition(".")[2]
     if name.startswith("numpy.random."):
         position = _SIZES.get(short)
         solid = args.has("size", position) or (short in ("permutation", "multinomial", "dirichlet"))
         return Array(
-            "float64" if short in ("rand", "randn", "normal", "uniform", "random") else None, reads=reads, solid=solid
+            "float64" if short in ("rand", "randn", "normal", "uniform", "random") else None,
+            reads=reads,
+            solid=solid,
+            made=made,
         )
     dtype = dtype_of(args.get("dtype", None, NONE))
     if dtype is None and short in _FLOAT64:
         dtype = "float64"
     if name in ("numpy.float32", "numpy.float64", "numpy.int64", "numpy.int32"):
         dtype = short
-    return Array(dtype, reads=reads, solid=name == f"numpy.{short}" and short in _MAKERS)
+    return Array(dtype, reads=reads, solid=name == f"numpy.{short}" and short in _MAKERS, made=made)
 
 
 def method(receiver: Array, name: str, args: Arguments) -> Array:
     """What a method of an array gives that gives no plain number."""
     if name == "astype":
-        return Array(dtype_of(args.get("dtype", 0, NONE)), receiver.source, receiver.reads, receiver.solid)
-    return Array(receiver.dtype, receiver.source, receiver.reads, receiver.solid and name in _KEEPERS)
+        dtype = dtype_of(args.get("dtype", 0, NONE))
+        return Array(dtype, receiver.source, receiver.reads, receiver.solid, receiver.made)
+    keeps = receiver.solid and name in _KEEPERS
+    made = receiver.made if name in ("reshape", "copy", "view", "ravel", "flatten", "transpose") else None
+    return Array(receiver.dtype, receiver.source, receiver.reads, keeps, made)
 
 
 def item(base: Array, index: Value) -> Array:

@@ -12,6 +12,7 @@ from ptlint.facts.arguments import Arguments
 from ptlint.facts.attributes import attribute, with_attributes
 from ptlint.facts.calls import derived
 from ptlint.facts.events import Clock, Elapsed, Event, Test
+from ptlint.facts.freshness import kept
 from ptlint.facts.homes import Frame
 from ptlint.facts.run import Run
 from ptlint.facts.store import assign
@@ -34,6 +35,7 @@ from ptlint.facts.values import (
     Num,
     Obj,
     Options,
+    Params,
     ProjectClass,
     Sequence,
     StateDict,
@@ -256,7 +258,7 @@ def _operate(run: Run, a: Value, b: Value, operator: str, frame: Frame, node: cs
     if operator == "Modulo" and not isinstance(a, Tensor):
         return _modulo(run, a, b, frame, node)
     if isinstance(a, Tensor) or isinstance(b, Tensor):
-        return tensor_of(run, (a, b), frame)
+        return kept(tensor_of(run, (a, b), frame), (a, b))
     if isinstance(a, Const) and isinstance(b, Const):
         return _fold(a, b, operator)
     if operator == "Add" and isinstance(a, Const) and isinstance(a.value, str):
@@ -266,6 +268,8 @@ def _operate(run: Run, a: Value, b: Value, operator: str, frame: Frame, node: cs
         return Array(None, reads=reads, solid=any(isinstance(v, Array) and v.solid for v in (a, b)))
     if operator == "Add" and isinstance(a, (Sequence, Tuple)) and isinstance(b, (Sequence, Tuple)):
         return _concatenate(run, a, b, frame, node)
+    if operator == "Add" and (isinstance(a, Params) or isinstance(b, Params)):
+        return _with_parameters(run, a, b, frame, node)
     if operator == "Multiply" and (isinstance(a, (Sequence, Tuple)) or isinstance(b, (Sequence, Tuple))):
         return _repeated(run, a if isinstance(a, (Sequence, Tuple)) else b, frame, node)
     if isinstance(a, Unknown) or isinstance(b, Unknown):
@@ -363,6 +367,18 @@ def _concatenate(run: Run, a: Sequence | Tuple, b: Sequence | Tuple, frame: Fram
     return made
 
 
+def _with_parameters(run: Run, a: Value, b: Value, frame: Frame, node: cst.CSTNode) -> Value:
+    """Lists of parameters joined: `list(a.parameters()) + list(b.parameters())`."""
+    if isinstance(a, Sequence) and a.items == []:
+        return b
+    if isinstance(a, Params) and isinstance(b, Params):
+        return Params(tuple(dict.fromkeys((*a.modules, *b.modules))))
+    made = run.make(Sequence, frame.place(node), frame.ctx)
+    made.items = None
+    made.item = join_all([iteration.item_of(run, value, frame.place(node), frame) or UNKNOWN for value in (a, b)])
+    return made
+
+
 def _note_elapsed(run: Run, end: Value, start: Value, frame: Frame, node: cst.CSTNode) -> None:
     """`now - then`, where both are readings of a clock."""
     ends, starts = (frozenset(e for e in reads_of(value) if isinstance(e, Clock)) for value in (end, start))
@@ -421,7 +437,7 @@ def _unary(run: Run, node: cst.UnaryOperation, frame: Frame) -> Value:
     if isinstance(value, Const) and isinstance(node.operator, cst.Minus) and type_of(value.value) in ("int", "float"):
         return Const(-value.value, value.soft)
     if isinstance(value, Tensor):
-        return tensor_of(run, (value,), frame)
+        return kept(tensor_of(run, (value,), frame), (value,))
     return value if isinstance(value, (Num, Unknown, Array)) else Num("any")
 
 
@@ -514,7 +530,8 @@ def _compare(run: Run, a: Value, b: Value, operator: cst.BaseCompOp, frame: Fram
         return Num("bool")
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         made = tensor_of(run, (a, b), frame, dtype="bool")
-        return Tensor(made.where, DETACHED, "bool", made.batch, module=made.module, reads=made.reads)
+        result = Tensor(made.where, DETACHED, "bool", made.batch, module=made.module, reads=made.reads)
+        return kept(result, (a, b))
     if isinstance(a, Num) and a.period is not None and name in ("Equal", "NotEqual"):
         return guards.period_test(a, equal=name == "Equal")
     if isinstance(a, Const) and isinstance(b, Const):

@@ -76,6 +76,7 @@ class Run:
         self.active: list[int] = []
         self.called: set[int] = set()
         self.grad_off = False
+        self.filled: set[int] = set()  # factories into whose results data was written (`freshness`)
         self.keep: list[object] = []
         self._files = set(program.files)
 

@@ -8,6 +8,7 @@ import libcst as cst
 
 from ptlint.facts import guards
 from ptlint.facts.events import Assign, Store
+from ptlint.facts.freshness import note_write
 from ptlint.facts.homes import Frame
 from ptlint.facts.infer import by_use
 from ptlint.facts.iteration import item_of
@@ -70,6 +71,7 @@ def assign(
         index = run.evaluate_index(target, frame)
         if not augmented:
             value = keep(run, frame, target, value, "key", target.value, holder)
+        note_write(run, holder, (index, value))
         for option in options(holder):
             set_item(run, option, index, value, frame, target)
             written = reads_of(value)

@@ -103,7 +103,9 @@ class Num(Value):
 class Tensor(Value):
     """A tensor. `where`: device, host or unknown; `graph`: attached, detached or unknown.
 
-    `batch`: the loader (or other source) whose item this is; `fresh`: made by a factory, from no data;
+    `batch`: the loader (or other source) whose item this is;
+    `fresh`: from no data: a factory's, or of constants, also after casts, views and arithmetic with numbers;
+    `made`: the call that made it, if that is one, through the same;
     `module`: the module whose call made it; `moved`: it is the result of a move of a batch;
     `data`: holds external data (an array, a file's contents);
     `came`: the module calls and the stores that its graph goes through (tokens of their events);
@@ -130,6 +132,7 @@ class Tensor(Value):
             tuple(id(source) for source in sources_of(self.batch)),
             self.fresh,
             id(self.module) if self.module is not None else 0,
+            id(self.made.node) if self.made is not None else 0,
             self.came,
             self.reads,
         )
@@ -143,16 +146,19 @@ class Tensor(Value):
 class Array(Value):
     """A NumPy array (or an h5py data set, by `source`); `dtype` when known, `reads` as for `Num`.
 
-    `solid`: known to have a dimension; what is not may be a NumPy number.
+    `solid`: known to have a dimension; what is not may be a NumPy number. `made`: the factory or random call that made
+    it, from no data.
     """
 
     dtype: str | None = None
     source: str = "numpy"
     reads: frozenset[Event] = frozenset()
     solid: bool = False
+    made: Place | None = None
 
     def key(self) -> object:
-        return ("a", self.dtype, self.source, self.reads, self.solid)
+        made = id(self.made.node) if self.made is not None else 0
+        return ("a", self.dtype, self.source, self.reads, self.solid, made)
 
 
 @dataclass(frozen=True, slots=True)
@@ -669,6 +675,10 @@ def through(value: Value, token: tuple[int, int]) -> Value:
     return found[0] if len(found) == 1 else Join(tuple(found))
 
 
+def same_place(a: Place | None, b: Place | None) -> bool:
+    return a is b or (a is not None and b is not None and a.node is b.node)
+
+
 def _merge(a: Value, b: Value) -> Value | None:
     """One value of the same class that covers both, or None."""
     if isinstance(a, Tensor) and isinstance(b, Tensor):
@@ -680,7 +690,7 @@ def _merge(a: Value, b: Value) -> Value | None:
             a.fresh and b.fresh,
             a.module if a.module is b.module else (a.module or b.module),
             a.moved and b.moved,
-            a.made if a.made is b.made else None,
+            a.made if same_place(a.made, b.made) else None,
             came_of(a, b),
             a.reads | b.reads,
         )
@@ -703,7 +713,9 @@ def _merge(a: Value, b: Value) -> Value | None:
             a.reads | b.reads,
         )
     if isinstance(a, Array) and isinstance(b, Array):
-        return Array(a.dtype if a.dtype == b.dtype else None, a.source, a.reads | b.reads, a.solid and b.solid)
+        made = a.made if same_place(a.made, b.made) else None
+        dtype = a.dtype if a.dtype == b.dtype else None
+        return Array(dtype, a.source, a.reads | b.reads, a.solid and b.solid, made)
     if isinstance(a, Device) and isinstance(b, Device):
         ranked = sorted(
             (a, b),

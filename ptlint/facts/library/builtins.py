@@ -402,7 +402,7 @@ def numpy_call(run: Run, name: str, args: Arguments, place: Place, frame: Frame)
     api = torch_api.lookup(name)
     if api is not None and api.returns in ("number", "bool"):
         return Num("any", reads=reads)
-    return arrays.called(name, args, reads)
+    return arrays.called(name, args, reads, place)
 
 
 def array_method(run: Run, receiver: Array, name: str, args: Arguments, place: Place, frame: Frame) -> Value:

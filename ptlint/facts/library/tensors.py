@@ -11,6 +11,7 @@ from ptlint.facts.arguments import Arguments
 from ptlint.facts.calls import call_module, derived
 from ptlint.facts.events import Backward, Call, Event, Forward, Move, Place, ScalerCall, Step
 from ptlint.facts.expressions import tensor_of
+from ptlint.facts.freshness import is_fresh, kept, note_write
 from ptlint.facts.homes import Frame
 from ptlint.facts.infer import scaler_by_use
 from ptlint.facts.library.devices import device_of
@@ -62,6 +63,8 @@ def result(
 ) -> Value:
     """What a function or method of the table returns for these arguments."""
     if api.inplace and receiver is not None and api.returns in ("self", "tensor"):
+        if api.qualname.rpartition(".")[2] not in ("fill_", "requires_grad_"):
+            note_write(run, receiver, args.all())
         written = reads_of(*args.all())
         if written and isinstance(receiver, Tensor) and not written <= receiver.reads:
             receiver = replace(receiver, reads=receiver.reads | written)
@@ -76,7 +79,9 @@ def result(
     if returns in ("tensor", "self"):
         if returns == "self" and receiver is not None:
             return receiver
-        return _with_flags(tensor_of(run, _flat(inputs), frame), api, args)
+        flat = _flat(inputs)
+        tensor = _with_flags(tensor_of(run, flat, frame), api, args)
+        return kept(tensor, flat, api.qualname.rpartition(".")[2])
     if returns in ("tensors", "list"):
         item = _with_flags(tensor_of(run, _flat(inputs), frame), api, args)
         if api.qualname.rpartition(".")[2] in _WITH_INDICES:
@@ -158,7 +163,8 @@ def made(run: Run, api: Api, args: Arguments, place: Place, frame: Frame) -> Val
     wants = args.get("requires_grad", None, NONE)
     graph = ATTACHED if isinstance(wants, Const) and wants.value else DETACHED
     dtype = _dtype_name(args.get("dtype", None, NONE)) or api.dtype
-    return Tensor(where, graph, dtype, fresh=not api.of_data, made=place, reads=reads_of(*_flat(list(args.all()))))
+    fresh = is_fresh(api, args.positional, args.get("data", 0, UNKNOWN))
+    return Tensor(where, graph, dtype, fresh=fresh, made=place, reads=reads_of(*_flat(list(args.all()))))
 
 
 def _sync(run: Run, inputs: list[Value], how: str, place: Place, frame: Frame) -> frozenset[Event]:
@@ -187,12 +193,14 @@ def method(run: Run, receiver: Tensor, name: str, args: Arguments, place: Place,
         return move(run, receiver, Device("cuda"), args.bind(CUDA_PARAMS), "cuda", place, frame)
     if name == "type":
         return cast(run, receiver, args, place, frame)
+    if name == "type_as":
+        return _type_as(run, receiver, args, place, frame)
     if name == "backward":
         scaled = receiver.dtype == "scaled"
         run.emit(Backward(place, frame.ctx, receiver, scaled, args.bind(BACKWARD_PARAMS)))
         return NONE
     if name in ("detach", "detach_"):
-        return replace(receiver, graph=DETACHED, came=NOWHERE, moved=False, made=None)
+        return replace(receiver, graph=DETACHED, came=NOWHERE, moved=False)
     if name == "requires_grad_":
         wants = args.get("requires_grad", 0, Const(True))
         graph = DETACHED if isinstance(wants, Const) and not wants.value else ATTACHED
@@ -204,6 +212,7 @@ def method(run: Run, receiver: Tensor, name: str, args: Arguments, place: Place,
         return Tensor(HOST, receiver.graph, receiver.dtype, receiver.batch, came=receiver.came, reads=receiver.reads)
     if name in ("new_zeros", "new_ones", "new_full", "new_empty", "new_tensor", "new"):
         reads = reads_of(*_flat(list(args.all())))
+        run.emit(Call(place, frame.ctx, f"torch.Tensor.{name}", args.bind(("data",)), UNKNOWN, receiver), name)
         return Tensor(receiver.where, DETACHED, receiver.dtype, fresh=name != "new_tensor", made=place, reads=reads)
     api = torch_api.method("tensor", name)
     if api is None:
@@ -258,7 +267,7 @@ def _cast_to(receiver: Tensor | Unknown, dtype: str | None) -> Value:
         return Tensor(
             receiver.where, receiver.graph, dtype, receiver.batch, came=receiver.came, reads=receiver.reads
         )
-    return replace(receiver, dtype=dtype or receiver.dtype, moved=False, made=None)
+    return replace(receiver, dtype=dtype or receiver.dtype, moved=False)
 
 
 def cast(run: Run, receiver: Tensor | Unknown, args: Arguments, place: Place, frame: Frame) -> Value:
@@ -275,6 +284,18 @@ def cast(run: Run, receiver: Tensor | Unknown, args: Arguments, place: Place, fr
         else:
             results.append(_cast_to(receiver, _dtype_name(option)))
     return join_all(results)
+
+
+def _type_as(run: Run, receiver: Tensor, args: Arguments, place: Place, frame: Frame) -> Value:
+    """`t.type_as(other)`: a copy to the device of the other, in its dtype."""
+    others = [option for option in options(args.get("other", 0, UNKNOWN)) if isinstance(option, (Tensor, Unknown))]
+    where = {option.where for option in others}
+    if where == {receiver.where} or not where & {DEVICE, HOST}:
+        return kept(tensor_of(run, [receiver, *others], frame), [receiver, *others])
+    target = Device("cuda" if DEVICE in where else "cpu", True)
+    moved = move(run, receiver, target, args.bind(("other",)), "type_as", place, frame)
+    dtypes = {option.dtype if isinstance(option, Tensor) else None for option in others}
+    return replace(moved, dtype=dtypes.pop() if len(dtypes) == 1 else None) if isinstance(moved, Tensor) else moved
 
 
 def move(
