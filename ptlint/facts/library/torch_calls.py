@@ -14,6 +14,7 @@ from ptlint.facts.events import Backward, Construct, Place
 from ptlint.facts.homes import Frame
 from ptlint.facts.library.devices import device_of
 from ptlint.facts.library.registry import models
+from ptlint.facts.optimizers import whereabouts
 from ptlint.facts.run import Run
 from ptlint.facts.torch_api import Api
 from ptlint.facts.values import (
@@ -22,6 +23,7 @@ from ptlint.facts.values import (
     DEVICE,
     HOST,
     NONE,
+    NOWHERE,
     UNKNOWN,
     UNSURE,
     Const,
@@ -84,6 +86,8 @@ def construct(run: Run, api: Api, args: Arguments, place: Place, frame: Frame) -
         names = [param.name for param in api.params if not param.variadic]
         optimizer.call = args.bind(names, frozenset(p.name for p in api.params if p.keyword_only))
         run.fill_optimizer(optimizer, args.get("params", 0))
+        if optimizer.made_over is None:  # what runs again finds the parameters where the last pass left them
+            optimizer.made_over = whereabouts(args.get("params", 0))
         run.emit(Construct(place, frame.ctx, optimizer))
         return optimizer
     if api.returns == "scheduler":
@@ -309,7 +313,8 @@ def _variable(run: Run, name: str, args: Arguments, place: Place, frame: Frame) 
     grad = args.get("requires_grad", 1, NONE)
     if isinstance(grad, Const) and grad.value:
         return join_all([
-            Tensor(o.where, ATTACHED, o.dtype, o.batch, o.fresh) if isinstance(o, Tensor) else o for o in options(value)
+            replace(o, graph=ATTACHED, module=None, moved=False, came=NOWHERE) if isinstance(o, Tensor) else o
+            for o in options(value)
         ])  # fmt: skip
     return value
 
