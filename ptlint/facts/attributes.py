@@ -178,7 +178,7 @@ def _module_attribute(run: Run, base: Module, name: str) -> Value:
             return inner.attrs[name]
     core = base.core
     if name in ("weight", "bias") and isinstance(core.cls, Lib):
-        return Tensor(UNSURE, UNSURE)
+        return Tensor(DEVICE if core.where == DEVICE else UNSURE, UNSURE)
     if name == "training":
         return Num("bool") if core.training is None else Const(core.training, True)
     if name == "device":

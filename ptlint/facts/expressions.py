@@ -20,6 +20,7 @@ from ptlint.facts.values import (
     ATTACHED,
     DETACHED,
     DEVICE,
+    FLOATING,
     HOST,
     NONE,
     NOWHERE,
@@ -258,7 +259,7 @@ def _operate(run: Run, a: Value, b: Value, operator: str, frame: Frame, node: cs
     if operator == "Modulo" and not isinstance(a, Tensor):
         return _modulo(run, a, b, frame, node)
     if isinstance(a, Tensor) or isinstance(b, Tensor):
-        return kept(tensor_of(run, (a, b), frame), (a, b))
+        return kept(tensor_of(run, (a, b), frame, dtype=_promoted(a, b, operator)), (a, b))
     if isinstance(a, Const) and isinstance(b, Const):
         return _fold(a, b, operator)
     if operator == "Add" and isinstance(a, Const) and isinstance(a.value, str):
@@ -283,6 +284,13 @@ def _operate(run: Run, a: Value, b: Value, operator: str, frame: Frame, node: cs
         kind = "float" if operator == "Divide" or "float" in kinds else "str" if "str" in kinds else "int"
         return Num(kind if "any" not in kinds else "any", counter=counter, reads=reads)
     return UNKNOWN
+
+
+def _promoted(a: Value, b: Value, operator: str) -> str | None:
+    """The dtype of an operation's result, where the operands say it."""
+    dtypes = [value.dtype for value in (a, b) if isinstance(value, Tensor)]
+    floating = next((dtype for dtype in dtypes if dtype in FLOATING), None)
+    return floating or ("float" if operator == "Divide" else None)
 
 
 def _modulo(run: Run, a: Value, b: Value, frame: Frame, node: cst.CSTNode) -> Value:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 DEVICE, HOST, UNSURE = "device", "host", "unknown"
 ATTACHED, DETACHED = "attached", "detached"
 
+WHOLE_NUMBERS = frozenset({"int64", "long", "int32", "int", "int16", "short", "int8", "uint8"})
+FLOATING = frozenset({"float", "float32", "float64", "double", "float16", "half", "bfloat16"})
+"""Names of dtypes; "float" is the default one."""
+
 MAX_ALTERNATIVES = 5
 
 Tokens = frozenset[tuple[int, int]]

@@ -65,10 +65,9 @@ def method(run: Run, receiver: Module, name: str, args: Arguments, place: Place,
     if name == "state_dict":
         return StateDict(receiver)
     if name in ("modules", "children"):
-        return Items(join_all(receiver.core.children[:8]) if receiver.core.children else UNKNOWN, "modules", receiver)
+        return Items(_part(run, receiver.core, place, frame), "modules", receiver)
     if name in ("named_modules", "named_children"):
-        child = join_all(receiver.core.children[:8]) if receiver.core.children else UNKNOWN
-        return Items(Tuple((Num("str"), child)), "modules", receiver)
+        return Items(Tuple((Num("str"), _part(run, receiver.core, place, frame))), "modules", receiver)
     if name in ("append", "add_module", "insert", "extend"):
         return _add(receiver, args)
     if name in ("register_buffer", "register_parameter") and len(args.positional) > 1:
@@ -91,6 +90,15 @@ def method(run: Run, receiver: Module, name: str, args: Arguments, place: Place,
     if not any(_is_data(value) for value in args.all()):
         return derived(args.all())  # `model.load_pretrained(path)`: no use of the module's layers
     return call_module(run, receiver, args, place, frame, method=name)
+
+
+def _part(run: Run, module: Module, place: Place, frame: Frame) -> Value:
+    """Any module below one: of which nothing is known but where it is."""
+    if module.children:
+        return join_all(module.children[:8])
+    part = run.make(Module, place, frame.ctx, None, tag="part")
+    part.open, part.where = True, module.where
+    return part
 
 
 def _is_data(value: Value) -> bool:
