@@ -405,7 +405,7 @@ def output_of(run: Run, core: Module, module: Module, args: Arguments, frame: Fr
     elif attached or (not loss and not run.is_frozen(core)):
         graph = ATTACHED
     came = came_of(*args.all()) if graph != DETACHED else NOWHERE
-    return Tensor(where, graph, module=core, came=came)
+    return Tensor(where, graph, "float" if loss else None, module=core, came=came)
 
 
 __all__ = ["Const", "call", "call_function", "call_module", "derived", "run_generator"]

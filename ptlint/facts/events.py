@@ -236,6 +236,16 @@ class Read(Event):
 
 
 @dataclass(eq=False, slots=True)
+class Added(Event):
+    """A number that the host had read (`value`) was added to something by `+=`; `total` is what that was before."""
+
+    total: Value
+    value: Value
+
+    __hash__ = Event.__hash__
+
+
+@dataclass(eq=False, slots=True)
 class Clock(Event):
     """A clock was read; `decides`: what was read decides how the loop goes on (a time-out)."""
 

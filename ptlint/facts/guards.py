@@ -139,8 +139,9 @@ def refine(names: dict[str, Value], test: cst.BaseExpression, holds: bool) -> No
         name, classes = test.args[0].value, test.args[1].value
         if isinstance(name, cst.Name):
             parts = [item.value for item in classes.elements] if isinstance(classes, cst.Tuple) else [classes]
-            kinds = [part.attr.value if isinstance(part, cst.Attribute) else getattr(part, "value", "") for part in parts]
-            _keep(names, name.value, lambda value: is_a(value, kinds) is not (not holds))
+            kinds = [part.attr if isinstance(part, cst.Attribute) else part for part in parts]
+            wanted = [kind.value if isinstance(kind, cst.Name) else "" for kind in kinds]
+            _keep(names, name.value, lambda value: is_a(value, wanted) is not (not holds))
         return
     if isinstance(test, cst.Comparison) and len(test.comparisons) == 1 and isinstance(test.left, cst.Name):
         part = test.comparisons[0]

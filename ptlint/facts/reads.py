@@ -17,7 +17,7 @@ from ptlint.facts import torch_api
 from ptlint.facts.events import Backward, Call, Ctx, Event, Forward, Read, Step
 from ptlint.facts.library.torch_calls import is_runtime
 from ptlint.facts.roles import EVALUATION, in_forward
-from ptlint.facts.values import Items, Lib, Mapping, Module, Sequence, Tensor, Value, options, reads_of
+from ptlint.facts.values import WHOLE_NUMBERS, Items, Lib, Mapping, Module, Sequence, Tensor, Value, options, reads_of
 
 if TYPE_CHECKING:
     from ptlint.facts.program import ProgramFacts
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 _COPIES = frozenset({"cpu", "numpy", "to", "tolist", "sink"})
 _TEXT = frozenset({"format", "print"})
 _LIGHT = frozenset({"loss", "metric", "activation", "dropout", "pool"})
-_WHOLE_NUMBERS = frozenset({"int64", "long", "int32", "int"})
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,8 @@ class Reads:
 
     def __init__(self, program: ProgramFacts) -> None:
         self._program = program
-        self._turns = sorted(event.order for event in _turns(program))
+        self._turning = sorted(_turns(program), key=lambda event: event.order)
+        self._turns = [event.order for event in self._turning]
         self._needed = _needed(program)
         hot = [(read, loop) for read in program.events(Read) if (loop := program.hot(read)) is not None]
         self.groups = self._grouped(hot) if hot and program.accelerated else []
@@ -75,9 +75,22 @@ class Reads:
     def _is_needed(self, read: Read, loop: Ctx) -> bool:
         if read.decides or read in self._needed:
             return True
-        if self._program.timing.measured(read):
+        if self._program.timing.measured(read) or self._behind_test(read, loop):
             return True
         return is_token(read, loop, self._program)
+
+    def _behind_test(self, read: Read, loop: Ctx) -> bool:
+        """Whether it stands in an arm of a test of a device tensor, which has just made the host wait (PTL205)."""
+        for ctx in read.ctx.up():
+            if ctx is loop:
+                return False
+            if ctx.kind == "guard" and ctx.test is not None and _is_device_tensor(ctx.test):
+                return not any(event.ctx.inside(ctx) and event.order < read.order for event in self._turning)
+        return False
+
+
+def _is_device_tensor(value: Value) -> bool:
+    return any(isinstance(option, Tensor) and option.on_device for option in options(value))
 
 
 def _turns(program: ProgramFacts) -> Iterable[Event]:
@@ -166,7 +179,7 @@ def deep_reads(*values: Value) -> frozenset[Event]:
 def is_token(read: Read, loop: Ctx, program: ProgramFacts) -> bool:
     """Whether a read is of the next token: an index, in a loop in which a network eats what it gave before."""
     value = read.value
-    if loop.role != EVALUATION or not isinstance(value, Tensor) or value.dtype not in _WHOLE_NUMBERS:
+    if loop.role != EVALUATION or not isinstance(value, Tensor) or value.dtype not in WHOLE_NUMBERS:
         return False
     return any(_eats_itself(forward) for forward in program.forwards(loop))
 

@@ -8,7 +8,7 @@ from typing import Any
 import libcst as cst
 
 from ptlint.facts import classes, guards, iteration
-from ptlint.facts.events import Ctx, Enter, Store, Test
+from ptlint.facts.events import Added, Ctx, Enter, Store, Test
 from ptlint.facts.homes import Frame, LoopState
 from ptlint.facts.run import Run
 from ptlint.facts.scopes import bound_names, skips_rest, target_names, walk
@@ -27,6 +27,7 @@ from ptlint.facts.values import (
     join,
     join_all,
     options,
+    reads_of,
     through,
     type_of,
     widen,
@@ -106,6 +107,8 @@ def _aug_assign(run: Run, node: cst.AugAssign, frame: Frame) -> None:
     old = run.evaluate(node.target, frame)
     new = run.evaluate(node.value, frame)
     result = operate(run, old, new, type(node.operator).__name__.replace("Assign", ""), frame, node)
+    if isinstance(node.operator, cst.AddAssign) and reads_of(new):
+        run.emit(Added(frame.place(node), frame.ctx, old, new))
     kept = keep(run, frame, node, new, "add", node.target, old)
     for token in came_of(kept) - came_of(new):
         result = through(result, token)

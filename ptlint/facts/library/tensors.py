@@ -28,6 +28,7 @@ from ptlint.facts.values import (
     NOWHERE,
     UNKNOWN,
     UNSURE,
+    WHOLE_NUMBERS,
     Array,
     CallArgs,
     Const,
@@ -81,6 +82,8 @@ def result(
             return receiver
         flat = _flat(inputs)
         tensor = _with_flags(tensor_of(run, flat, frame), api, args)
+        if tensor.dtype is None:
+            tensor = replace(tensor, dtype=_kind_of_number(api.qualname, flat))
         return kept(tensor, flat, api.qualname.rpartition(".")[2])
     if returns in ("tensors", "list"):
         item = _with_flags(tensor_of(run, _flat(inputs), frame), api, args)
@@ -104,6 +107,24 @@ def result(
         reads = reads_of(*inputs)
         return Unknown(reads=reads) if reads else UNKNOWN
     return derived(inputs)
+
+
+_SUMS = frozenset({"sum", "prod", "cumsum", "cumprod"})
+_FLOATING = frozenset(
+    ["mean", "var", "std", "norm", "softmax", "log_softmax", "sigmoid", "cross_entropy", "binary_cross_entropy"]
+    + ["binary_cross_entropy_with_logits", "kl_div"]
+)
+
+
+def _kind_of_number(qualname: str, inputs: list[Value]) -> str | None:
+    """The dtype of sums, means and losses, as far as the operation says it."""
+    name = qualname.rpartition(".")[2]
+    if name in _FLOATING or name.endswith("_loss"):
+        return "float"
+    first = inputs[0] if inputs else None
+    if name in _SUMS and isinstance(first, Tensor):
+        return "int64" if first.dtype in WHOLE_NUMBERS or first.dtype == "bool" else first.dtype
+    return None
 
 
 def _flat(values: list[Value]) -> list[Value]:
