@@ -1,8 +1,8 @@
 """From `torch.cuda.amp` and `torch.cpu.amp` to `torch.amp`, so that the same objects are made.
 
-The old `autocast(enabled, dtype, cache_enabled)` has float16 (on the CPU bfloat16) for its dtype wherever it stands; the
-new one takes that of an autocast around it. So the dtype is written out. Positional arguments get their names, since the
-new order is another one.
+The old `autocast(enabled, dtype, cache_enabled)` has float16 (on the CPU bfloat16) for its dtype wherever it stands;
+the new one takes that of an autocast around it. So the dtype is written out. Positional arguments get their names,
+since the new order is another one.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def modernise(program: ProgramFacts, place: Place, name: str, device: str) -> Ch
     meaning = _meaning(found, dotted)
     if meaning != f"{_MODULES[device]}.{name}":
         raise CannotEdit("it is called by another name: change that")
-    if found.item.name is None and found.item.asname is None or _binds_torch(found):
+    if found.item.name is None and (found.item.asname is None or found.item.module == "torch"):
         return _one(program, place, name, device, f"{root}.amp.{name}", f"{root}.")
     try:
         return _all(program, found, device)
@@ -70,10 +70,6 @@ def _meaning(found: Imported, dotted: list[str]) -> str:
     else:
         head = item.module if item.asname is not None else dotted[0]
     return ".".join([head, *dotted[1:]])
-
-
-def _binds_torch(found: Imported) -> bool:
-    return found.item.name is None and found.item.module == "torch"
 
 
 def _one(program: ProgramFacts, place: Place, name: str, device: str, callee: str, torch: str) -> Change:

@@ -1,0 +1,139 @@
+"""Putting a training step's forward pass and loss under autocast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ptlint.edits.layout import CannotEdit, leading, newline_at
+from ptlint.edits.scaling import scale_pass
+from ptlint.edits.statements import wrap_with
+from ptlint.facts.events import Step
+from ptlint.facts.passes import LossPass, NoPass, loss_pass
+from ptlint.facts.scopes import target_names
+from ptlint.facts.values import Optimizer, options
+from ptlint.findings import Edit
+
+if TYPE_CHECKING:
+    from ptlint.facts.precision import Fault
+    from ptlint.facts.program import ProgramFacts
+
+_EXTENSIONS = frozenset({"cpp_extension", "CUDAExtension", "CppExtension", "load_inline"})
+
+
+def under_autocast(program: ProgramFacts, fault: Fault) -> tuple[Edit, ...]:
+    """Wrap the forward pass and the loss of a loop; with float16 also scale the loss."""
+    if program.words & _EXTENSIONS:
+        raise CannotEdit("custom C++ or CUDA operations must be told what to do with half precision")
+    if _custom_functions(program):
+        raise CannotEdit("a custom `autograd.Function` needs `torch.amp.custom_fwd` first")
+    if _searches_lines(program, fault):
+        raise CannotEdit("L-BFGS searches along lines, which needs full precision")
+    if _second_order(program, fault):
+        raise CannotEdit("a penalty on gradients must be computed outside of autocast")
+    try:
+        found = loss_pass(program, fault.loop)
+    except NoPass as error:
+        raise CannotEdit(error.reason) from None
+    dtype = program.config.amp_dtype
+    tree = found.place.tree
+    first, last = found.statement(found.first), found.statement(found.last)
+    (wrapped,) = wrap_with(tree, first, last, f'with torch.autocast("cuda", dtype=torch.{dtype}):')
+    casts = _casts(found, dtype)
+    if casts:
+        source = tree.source
+        start = tree.span(first)[0]
+        line = f"{', '.join(casts)} = {', '.join(f'{name}.float()' for name in casts)}"
+        wrapped = Edit(
+            wrapped.start, wrapped.end, f"{wrapped.text}{leading(source, start)}{line}{newline_at(source, start)}"
+        )
+    if dtype == "float16":
+        return (wrapped, *scale_pass(program, fault.loop, found.backward))
+    return (wrapped,)
+
+
+def _custom_functions(program: ProgramFacts) -> bool:
+    return any(name.endswith("autograd.Function") for name in program.dotted) or any(
+        item.name == "Function" and item.module == "torch.autograd"
+        for path in program.program.files
+        for item in program.project.file(path).outline.imports
+    )
+
+
+def _searches_lines(program: ProgramFacts, fault: Fault) -> bool:
+    steps = (event for event in program.roles.under(fault.loop) if isinstance(event, Step))
+    return any(
+        isinstance(option, Optimizer) and option.lib_base == "torch.optim.LBFGS"
+        for step in steps
+        for option in options(step.optimizer)
+    )
+
+
+def _second_order(program: ProgramFacts, fault: Fault) -> bool:
+    grads = program.calls("torch.autograd.grad")
+    return any(event.ctx.inside(fault.loop) for event in grads)
+
+
+def _casts(found: LossPass, dtype: str) -> list[str]:
+    """Names that go back to float32 behind the pass: for a loss outside of it, and for NumPy, which has no bfloat16."""
+    later = [found.statement(index) for index in range(found.last + 1, len(found.block.body))]
+    used = _names(found, later)
+    wanted = [name for name in found.tensors if name in used]
+    if found.bare:
+        before_backward = _names(found, [found.statement(i) for i in range(found.last + 1, found.end + 1)])
+        missing = (before_backward & found.names) - set(found.tensors)
+        if missing or not wanted:
+            raise CannotEdit("`BCELoss` raises under autocast: compute it outside, on `output.float()`")
+        return wanted
+    if dtype == "bfloat16" and _reaches_numpy(found):
+        if not wanted:
+            raise CannotEdit("what the model returns goes to NumPy, which has no bfloat16: add `.float()` there")
+        return wanted
+    return []
+
+
+def _names(found: LossPass, statements: list[cst.CSTNode]) -> set[str]:
+    return {
+        node.value
+        for statement in statements
+        for node in found.place.tree.walk(statement)
+        if isinstance(node, cst.Name)
+    }
+
+
+def _reaches_numpy(found: LossPass) -> bool:
+    """Whether something that the pass computes is made a NumPy array in the same function."""
+    tree = found.place.tree
+    scope = next((a for a in tree.ancestors(found.block) if isinstance(a, cst.FunctionDef)), tree.module)
+    nodes = list(tree.walk(scope))
+    flows = set(found.names)
+    for _ in range(3):
+        for node in nodes:
+            flows.update(_flow(tree.walk, node, flows))
+    return any(
+        isinstance(node, cst.Call)
+        and isinstance(node.func, cst.Attribute)
+        and node.func.attr.value == "numpy"
+        and any(isinstance(part, cst.Name) and part.value in flows for part in tree.walk(node.func.value))
+        for node in nodes
+    )
+
+
+def _flow(walk: object, node: cst.CSTNode, flows: set[str]) -> Iterator[str]:
+    """The names into which a statement puts something computed from others."""
+    if isinstance(node, cst.Assign) and _mentions(walk, node.value, flows):
+        for target in node.targets:
+            yield from target_names(target.target)
+    elif isinstance(node, cst.AugAssign) and _mentions(walk, node.value, flows):
+        yield from target_names(node.target)
+    elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        kept = node.func.attr.value in ("append", "extend") and isinstance(node.func.value, cst.Name)
+        if kept and any(_mentions(walk, arg.value, flows) for arg in node.args):
+            yield from target_names(node.func.value)
+
+
+def _mentions(walk: object, node: cst.CSTNode, names: set[str]) -> bool:
+    return any(isinstance(part, cst.Name) and part.value in names for part in walk(node))  # type: ignore[operator]
+
