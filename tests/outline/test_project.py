@@ -223,6 +223,9 @@ def test_entries_are_what_nobody_imports_or_has_a_guard(root: Path) -> None:
     ]
     holders = [program.entry.name for program in project.programs_of(root / "layers.py")]
     assert holders == ["model.py", "test.py"]
+    of_both = project.programs_of(root / "alone.py", root / "train.py")
+    assert [program.entry.name for program in of_both] == ["alone.py", "test.py"]
+    assert project.programs()[0] is of_both[0]
 
 
 def test_circles_are_covered(root: Path) -> None:

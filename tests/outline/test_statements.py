@@ -196,9 +196,13 @@ def test_broken_code_has_an_error_with_a_place(text: str) -> None:
 
 
 def test_what_ast_refuses_is_one_statement_that_libcst_may_read() -> None:
-    found = outline("import os\nfrom .a import (\n  b as c,  # why\n  d,\n)\nfor x in loader: x.cuda()\nmatch 1: ?\n")
+    found = outline(
+        "import os\nfrom .a import (\n  b as c,  # why\n  d,\n)\nfor x in loader: x.cuda()\nmatch 1: ?\n"
+        "def f(): pass\nasync  def g(): pass\nclass C: pass\nx, y = 1\nz: int = 2\nx.y = 3\nx == w\n"
+    )
     (whole,) = found.statements
-    assert (whole.kind, whole.first_row, whole.last_row) == ("whole", 1, 8)
+    assert (whole.kind, whole.first_row, whole.last_row) == ("whole", 1, 15)
+    assert whole.binds == {"os", "c", "d", "f", "g", "C", "x", "y", "z"}
     assert {"loader", "cuda", "os"} <= whole.words
     assert "x.cuda" in whole.dotted
     assert "For" in whole.nodes

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import tokenize
+from pathlib import Path
+
 import pytest
 
+import ptlint
 from ptlint.source.suppress import find_suppressions
 
 
@@ -83,6 +88,21 @@ def test_place(newline: str) -> None:
 def test_two_in_one_comment() -> None:
     found = find_suppressions("x = 1  # noqa: PTL201 # ptlint: ignore[PTL102]\n")
     assert [item.codes for item in found] == [("PTL201",), ("PTL102",)]
+
+
+def test_comments_are_those_of_the_tokenizer() -> None:
+    package = Path(ptlint.__file__).parent
+    for path in sorted(package.glob("**/*.py")):
+        text = path.read_text(encoding="utf-8")
+        rows = []
+        lines = text.splitlines(keepends=True)
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT and "noqa" not in token.string and "ptlint" not in token.string:
+                row, column = token.end
+                lines[row - 1] = lines[row - 1][:column] + " # noqa: PTL201" + lines[row - 1][column:]
+                rows.append(row)
+        marked = "".join(lines)
+        assert [item.row for item in find_suppressions(marked) if item.codes == ("PTL201",)] == rows
 
 
 @pytest.mark.parametrize("broken", ["x = (\n", "'''", "if x:\n  y\n z\n", "(" * 5000, "f'{", "\f\n  \f x\n"])
