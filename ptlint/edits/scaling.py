@@ -13,7 +13,7 @@ from ptlint.edits.statements import insert_after, insert_before
 from ptlint.facts.events import Step
 from ptlint.facts.paths import as_often, exclusive
 from ptlint.facts.scaling import AGAIN, NO_UPDATE, UNSCALED
-from ptlint.facts.values import Module, Optimizer, Params, options
+from ptlint.facts.values import Module, Optimizer, Params, Scaler, options
 from ptlint.findings import Edit
 
 if TYPE_CHECKING:
@@ -118,6 +118,8 @@ class NewScaler:
 
 def scaler_beside(program: ProgramFacts, step: Step) -> NewScaler:
     """A GradScaler made behind the optimizer that takes a step."""
+    for event in program.made(Scaler):
+        raise CannotEdit(f"a `GradScaler` is made in row {event.place.row} of {event.place.path.name}: use it here")
     made = [option for option in options(step.optimizer) if isinstance(option, Optimizer) and option.cls is not None]
     if len(made) != 1 or made[0].place is None or len(options(step.optimizer)) != 1:
         raise CannotEdit("make a `GradScaler` where the optimizer is made, and pass it along with it")

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ptlint.facts import guards
-from ptlint.facts.events import Backward, Call, Ctx, Enter, Forward, Move, ScalerCall, Step
+from ptlint.facts.events import Backward, Call, Ctx, Forward, Move, Place, ScalerCall, Step
 from ptlint.facts.iteration import sources
 from ptlint.facts.models import ATTENTION, CELL, CONV, EMBEDDING, LINEAR, PARAMETER, RECURRENT, Layer, Makeup
 from ptlint.facts.scopes import leaves_loop, target_names, walk
-from ptlint.facts.values import DEVICE, HOST, Const, Items, Lib, Mode, Module, Scaler, Sequence, Tensor, Tuple, options
+from ptlint.facts.values import DEVICE, HOST, Const, Items, Lib, Mode, Module, Sequence, Tensor, Tuple, options
 
 if TYPE_CHECKING:
     from ptlint.facts.program import ProgramFacts
@@ -42,6 +42,8 @@ _CHOSEN = re.compile(
     re.IGNORECASE,
 )
 _AMP = re.compile(r"[\w.-]*(?<![a-zA-Z0-9])amp(?![a-zA-Z0-9])[\w.-]*\Z", re.IGNORECASE)
+_SCALES = re.compile(r"native_?scaler|loss_?scal|scale_loss|shardedgradscaler", re.IGNORECASE)
+_DEFAULT_SETTERS = frozenset({"set_autocast_dtype", "set_autocast_gpu_dtype"})
 _PACKAGES = frozenset("apex transformer_engine torchao msamp colossalai megatron bitsandbytes".split())
 _SPARSE_PACKAGES = frozenset(
     "torch_geometric dgl torch_sparse torch_scatter MinkowskiEngine spconv torchsparse".split()
@@ -59,6 +61,14 @@ class Fault:
 
     loop: Ctx
     modules: tuple[Module, ...]
+
+
+@dataclass(frozen=True)
+class UnscaledLoop:
+    """A training loop in float16 without a GradScaler, and the autocast that asks for it."""
+
+    loop: Ctx
+    autocast: Place
 
 
 class Precision:
@@ -165,20 +175,39 @@ class Precision:
     # Scaling
 
     @cached_property
-    def scalers(self) -> list[Scaler]:
-        return [event.value for event in self._program.made(Scaler) if isinstance(event.value, Scaler)]
-
-    @cached_property
     def scales(self) -> bool:
         """Whether something in the program may scale a loss: a GradScaler's `scale`, apex, a wrapper around them."""
         program = self._program
         if any(event.method in ("scale", "__call__") for event in program.events(ScalerCall)):
             return True
-        if any(event.scaled for event in program.events(Backward)):
+        if any(event.scaled for event in program.events(Backward)) or program.packages & _PACKAGES:
             return True
-        if any(name.endswith(".scale") for name in program.dotted):
+        if any(event.name == ".scale" for event in program.events(Call)):
             return True
-        return any(re.search(r"native_?scaler|loss_?scal|scale_loss", word, re.IGNORECASE) for word in program.words)
+        return any(_SCALES.search(word) for word in program.words)
+
+    @cached_property
+    def unscaled(self) -> list[UnscaledLoop]:
+        """Training loops whose forward runs in float16 while nothing in the program scales a loss."""
+        if self.scales or self._program.packages & _OWNERS:
+            return []
+        found: dict[tuple[str, int], UnscaledLoop] = {}
+        for loop in self._program.training_loops:
+            if self._program.managed(loop) or self._program.off_path(loop):
+                continue
+            under = sorted(self._program.roles.under(loop), key=lambda event: event.order)
+            for event in under:
+                mode = autocast(event) if isinstance(event, Forward) and event.grad else None
+                if mode is not None and mode.place is not None and self._in_half(mode):
+                    found.setdefault(mode.place.key, UnscaledLoop(loop, mode.place))
+        return list(found.values())
+
+    def _in_half(self, mode: Mode) -> bool:
+        """Whether an autocast is known to be on, for CUDA, in float16."""
+        on = isinstance(mode.enabled, Const) and bool(mode.enabled.value)
+        if not on or mode.device not in ("cuda", "accelerator") or mode.dtype != HALF:
+            return False
+        return not self._program.words & _DEFAULT_SETTERS
 
 
 def _names(value: object) -> Iterator[str]:
@@ -294,13 +323,3 @@ def _read_names(node: cst.CSTNode) -> set[str]:
 def autocast(event: Forward | Backward | Step) -> Mode | None:
     """The innermost autocast in force, whatever it does."""
     return next((mode for mode in event.ctx.modes() if mode.kind == "autocast"), None)
-
-
-def is_off(mode: Mode) -> bool:
-    """Whether an autocast is known to do nothing, be it by the default of an option."""
-    return isinstance(mode.enabled, Const) and not mode.enabled.value
-
-
-def entered(program: ProgramFacts) -> list[Enter]:
-    """Where autocast is entered, in the order of execution."""
-    return [event for event in program.events(Enter) if event.mode.kind == "autocast"]
