@@ -112,19 +112,25 @@ class LoaderUse:
         if self.workers != WORKERS:
             return False
         found = options(self.args.bound["num_workers"])
-        if all(isinstance(option, Const) and option.value and not option.soft for option in found):
-            return True
-        node = self.args.nodes.get("num_workers")
-        return node is not None and _positive(node.value)
+        if self.origin("num_workers").kind in (LITERAL, CONSTANT):
+            return all(isinstance(option, Const) and option.value and not option.soft for option in found)
+        _, node = self._workers_node()
+        return node is not None and _positive(node)
+
+    def _workers_node(self) -> tuple[Place, cst.BaseExpression | None]:
+        """The number of workers as it is written at the call, or in the dict that is spread into it."""
+        given = self.args.nodes.get("num_workers")
+        if given is not None:
+            return self.site, given.value
+        origin = self.origin("num_workers")
+        if origin.kind == ITEM and isinstance(origin.place.node, (cst.DictElement, cst.Arg)):
+            return origin.place, origin.place.node.value
+        return self.site, None
 
     @property
     def workers_text(self) -> str | None:
-        """The number of workers as it is written at the call, or in the dict that is spread into it."""
-        given = self.args.nodes.get("num_workers")
-        place, node = self.site, given.value if given is not None else None
-        origin = self.origin("num_workers")
-        if node is None and origin.kind == ITEM and isinstance(origin.place.node, (cst.DictElement, cst.Arg)):
-            place, node = origin.place, origin.place.node.value
+        """That as an operand."""
+        place, node = self._workers_node()
         if node is None:
             return None
         text = place.tree.code(node)
@@ -260,8 +266,10 @@ class LoaderUse:
         return found
 
     def _epoch(self, event: Iterate) -> Ctx | None:
+        if _is_next(event.place.node):
+            return None
         for up in event.ctx.up():
-            if up.kind == "guard" and up.rarity in _SELDOM and not up.step:
+            if up.kind == "guard" and up.rarity in _SELDOM and not up.step and not _ends_pass(up):
                 return None
             if up.kind != "loop" or up is event.loop:
                 continue
@@ -274,7 +282,7 @@ class LoaderUse:
     @cached_property
     def changed_between_epochs(self) -> bool:
         """Whether the dataset is changed in a loop around the passes: persistent workers would keep their old copy."""
-        held = {id(part) for part in _dataset_parts(self.loader)}
+        held = {id(part) for part in _dataset_parts(self.loader) if isinstance(part, Obj)}
         made = self.event.ctx
         loops = [loop for _, epoch in self.epochs for loop in epoch.loops() if not made.inside(loop)]
         for owner, ctx in self.loading.changes:
@@ -490,6 +498,20 @@ def _in_loop(ctx: Ctx) -> bool:
 def _soft(ctx: Ctx) -> bool:
     """Whether a branch hangs on a flag or the machine."""
     return ctx.test is not None and any(isinstance(o, Const) and o.soft for o in options(ctx.test))
+
+
+def _is_next(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "next"
+
+
+def _ends_pass(ctx: Ctx) -> bool:
+    """Whether a branch is `except StopIteration:`, where a new pass over a loader begins."""
+    handler = ctx.place.node if ctx.place is not None else None
+    return (
+        isinstance(handler, cst.ExceptHandler)
+        and handler.type is not None
+        and _last_name(handler.type) == "StopIteration"
+    )
 
 
 def _is_first(node: cst.CSTNode) -> bool:

@@ -101,9 +101,11 @@ def _elsewhere(run: Run, path: Path) -> frozenset[str]:
         for other in program.files:
             if other not in own and other not in seen:
                 seen.add(other)
-                for statement in run.project.file(other).outline.statements:
+                outline = run.project.file(other).outline
+                defined = {s.name for s in outline.statements if s.kind in ("def", "class")}
+                for statement in outline.statements:
                     if statement.kind != "import":
-                        found |= statement.words
+                        found |= statement.words - defined
     return frozenset(found)
 
 
