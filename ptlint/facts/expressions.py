@@ -11,7 +11,7 @@ from ptlint.facts import arrays, guards, iteration
 from ptlint.facts.arguments import Arguments
 from ptlint.facts.attributes import attribute, with_attributes
 from ptlint.facts.calls import derived
-from ptlint.facts.events import Clock, Elapsed, Event, Test
+from ptlint.facts.events import Call, Clock, Elapsed, Event, Test
 from ptlint.facts.freshness import kept
 from ptlint.facts.homes import Frame
 from ptlint.facts.run import Run
@@ -27,6 +27,7 @@ from ptlint.facts.values import (
     UNKNOWN,
     UNSURE,
     Array,
+    CallArgs,
     Const,
     Function,
     Items,
@@ -691,6 +692,9 @@ def _item(run: Run, base: Value, index: Value, node: cst.Subscript, frame: Frame
     if isinstance(base, (Tuple, Sequence)):
         return _sequence_item(run, base, index, node, frame)
     if isinstance(base, Tensor):
+        if base.where == DEVICE and _gathers(index):
+            args = CallArgs(extra=[index])
+            run.emit(Call(frame.place(node), frame.ctx, "torch.Tensor.__getitem__", args, UNKNOWN, base))
         return tensor_of(run, (base,), frame, dtype=base.dtype)
     if isinstance(base, Array):
         return arrays.item(base, index)
@@ -714,6 +718,20 @@ def _item(run: Run, base: Value, index: Value, node: cst.Subscript, frame: Frame
     if method is not None:
         return run.call(method, Arguments().add(index), frame.place(node), frame)
     return UNKNOWN
+
+
+def _gathers(index: Value) -> bool:
+    """Whether an index holds a list, a range or a boolean mask, for which more than a view is made."""
+    return any(
+        _gathers_all(option.items)
+        if isinstance(option, Tuple)
+        else isinstance(option, (Sequence, Items)) or (isinstance(option, Tensor) and option.dtype == "bool")
+        for option in options(index)
+    )
+
+
+def _gathers_all(parts: tuple[Value, ...]) -> bool:
+    return any(not isinstance(part, Tuple) and _gathers(part) for part in parts)
 
 
 def _sequence_item(run: Run, base: Tuple | Sequence, index: Value, node: cst.Subscript, frame: Frame) -> Value:
