@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ptlint.config import Config
+    from ptlint.facts.trained import UsedModels
     from ptlint.outline.project import Program, Project
     from ptlint.outline.statements import Statement
 
@@ -345,6 +346,13 @@ class ProgramFacts:
     @cached_property
     def gradients(self) -> Gradients:
         return Gradients(self.run)
+
+    @cached_property
+    def used_models(self) -> UsedModels:
+        """The models that loops train or evaluate."""
+        from ptlint.facts.trained import UsedModels
+
+        return UsedModels(self)
 
     @cached_property
     def _makeups(self) -> dict[int, Makeup]:
