@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ptlint.facts import torch_api
-from ptlint.facts.events import Backward, Call, Ctx, Event, Forward, Read, Step
+from ptlint.facts.events import Backward, Call, Ctx, Event, Forward, Place, Read, Step
 from ptlint.facts.library.torch_calls import is_runtime
 from ptlint.facts.roles import EVALUATION, in_forward
 from ptlint.facts.values import WHOLE_NUMBERS, Items, Lib, Mapping, Module, Sequence, Tensor, Value, options, reads_of
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ptlint.facts.program import ProgramFacts
 
 _COPIES = frozenset({"cpu", "numpy", "to", "tolist", "sink"})
+_OWN_CALL = frozenset({"item", "cpu", "numpy", "to", "tolist"})
 _TEXT = frozenset({"format", "print"})
 _LIGHT = frozenset({"loss", "metric", "activation", "dropout", "pool"})
 
@@ -41,6 +42,22 @@ class ReadGroup:
     @property
     def first(self) -> Read:
         return self.reads[0]
+
+    @property
+    def place(self) -> Place:
+        """The first call that reads (`print(t)`, `t.item()`); what is formatted, in an f-string."""
+        read = self.first.place
+        if self.first.how in _OWN_CALL:
+            return read
+        parent = read.tree.parent(read.node)
+        call = read.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+        return read.at(call) if isinstance(call, cst.Call) else read
+
+    @property
+    def code(self) -> str:
+        """What reads, on one row and not long."""
+        line = " ".join(self.place.code.split())
+        return line if len(line) <= 40 else f"{line[:37]}..."
 
 
 class Reads:
