@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import re
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -125,17 +127,24 @@ def _read_spec(path: str) -> GitIgnoreSpec | None:
         return None
 
 
-def _spec(lines: Iterable[str]) -> GitIgnoreSpec:
+def _spec(lines: Sequence[str]) -> GitIgnoreSpec:
     try:
-        return GitIgnoreSpec.from_lines(lines)
-    except ValueError:
+        return _compiled(lines)
+    except (ValueError, re.error):
         # Git reads on past a pattern that means nothing.
-        return GitIgnoreSpec.from_lines(line for line in lines if _is_pattern(line))
+        return _compiled([line for line in lines if _is_pattern(line)])
 
 
 def _is_pattern(line: str) -> bool:
     try:
-        GitIgnoreSpec.from_lines((line,))
-    except ValueError:
+        _compiled((line,))
+    except (ValueError, re.error):
         return False
     return True
+
+
+def _compiled(lines: Sequence[str]) -> GitIgnoreSpec:
+    with warnings.catch_warnings():
+        # Python's own about odd brackets; nobody here can do anything about them.
+        warnings.simplefilter("ignore")
+        return GitIgnoreSpec.from_lines(lines)

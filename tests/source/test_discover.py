@@ -69,7 +69,7 @@ def test_named_paths_are_taken_all_the_same(tree: Path) -> None:
 
 def test_nested_gitignores(tree: Path) -> None:
     _write(tree, "a/gen.py", "a/keep/gen.py", "a/keep/x.py", "b/gen.py", "b/only.py", "b/c/only.py", "info.py")
-    _write(tree, ".gitignore", text="gen.py\n# a comment\n\n[\n")
+    _write(tree, ".gitignore", text="gen.py\n# a comment\n\n[\n[z-a]\n!\n[[:x:]]\n\\\n")
     _write(tree, "a/keep/.gitignore", text="!gen.py\n")
     _write(tree, "b/.gitignore", text="/only.py\n")
     _write(tree, ".git/info/exclude", text="info.py\n")
