@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _EXTENSIONS = frozenset({"cpp_extension", "CUDAExtension", "CppExtension", "load_inline"})
 
 
-def under_autocast(program: ProgramFacts, fault: Fault) -> tuple[Edit, ...]:
-    """Wrap the forward pass and the loss of a loop; with float16 also scale the loss."""
+def under_autocast(program: ProgramFacts, fault: Fault, torch: str) -> tuple[Edit, ...]:
+    """Wrap the forward pass and the loss of a loop; with float16 also scale the loss. `torch`: that module's name."""
     if program.words & _EXTENSIONS:
         raise CannotEdit("custom C++ or CUDA operations must be told what to do with half precision")
     if _custom_functions(program):
@@ -40,7 +40,7 @@ def under_autocast(program: ProgramFacts, fault: Fault) -> tuple[Edit, ...]:
     dtype = program.config.amp_dtype
     tree = found.place.tree
     first, last = found.statement(found.first), found.statement(found.last)
-    (wrapped,) = wrap_with(tree, first, last, f'with torch.autocast("cuda", dtype=torch.{dtype}):')
+    (wrapped,) = wrap_with(tree, first, last, f'with {torch}.autocast("cuda", dtype={torch}.{dtype}):')
     casts = _casts(found, dtype)
     if casts:
         source = tree.source
@@ -50,7 +50,7 @@ def under_autocast(program: ProgramFacts, fault: Fault) -> tuple[Edit, ...]:
             wrapped.start, wrapped.end, f"{wrapped.text}{leading(source, start)}{line}{newline_at(source, start)}"
         )
     if dtype == "float16":
-        return (wrapped, *scale_pass(program, fault.loop, found.backward))
+        return (wrapped, *scale_pass(program, fault.loop, found.backward, torch))
     return (wrapped,)
 
 
@@ -136,4 +136,3 @@ def _flow(walk: object, node: cst.CSTNode, flows: set[str]) -> Iterator[str]:
 
 def _mentions(walk: object, node: cst.CSTNode, names: set[str]) -> bool:
     return any(isinstance(part, cst.Name) and part.value in names for part in walk(node))  # type: ignore[operator]
-

@@ -13,7 +13,7 @@ import libcst as cst
 
 from ptlint.edits.arguments import add_keyword
 from ptlint.edits.layout import CannotEdit
-from ptlint.facts.imported import Imported, imported, importers, uses
+from ptlint.facts.imported import Imported, imported, importers, name_of, uses
 from ptlint.findings import Edit
 from ptlint.torch_version import Version
 
@@ -50,11 +50,12 @@ def modernise(program: ProgramFacts, place: Place, name: str, device: str) -> Ch
     if meaning != f"{_MODULES[device]}.{name}":
         raise CannotEdit("it is called by another name: change that")
     if found.item.name is None and (found.item.asname is None or found.item.module == "torch"):
-        return _one(program, place, name, device, f"{root}.amp.{name}", f"{root}.")
+        return _one(program, place, name, device, root)
+    torch = name_of(place.file, "torch") or "torch"
     try:
-        return _all(program, found, device)
+        return _all(program, found, device, torch)
     except CannotEdit:
-        return _one(program, place, name, device, f"torch.amp.{name}", "torch.")
+        return _one(program, place, name, device, torch)
 
 
 def _root(node: cst.BaseExpression) -> str | None:
@@ -72,18 +73,23 @@ def _meaning(found: Imported, dotted: list[str]) -> str:
     return ".".join([head, *dotted[1:]])
 
 
-def _one(program: ProgramFacts, place: Place, name: str, device: str, callee: str, torch: str) -> Change:
+def _one(program: ProgramFacts, place: Place, name: str, device: str, torch: str) -> Change:
     node = place.node
     start, end = place.tree.outer_span(node.func if isinstance(node, cst.Call) else node)
+    callee = f"{torch}.amp.{name}"
     edits = _arguments(program, place, name, device, torch)
     if edits and edits[0].start == end:
         edits = [Edit(start, end, callee + edits[0].text)]
     else:
         edits = [Edit(start, end, callee), *edits]
-    return tuple(edits), ("import torch",) if torch == "torch." else ()
+    return tuple(edits), _wanted(torch)
 
 
-def _all(program: ProgramFacts, found: Imported, device: str) -> Change:
+def _wanted(torch: str) -> tuple[str, ...]:
+    return ("import torch",) if torch == "torch" else ()
+
+
+def _all(program: ProgramFacts, found: Imported, device: str, torch: str) -> Change:
     """Change an import and all uses of what it imports."""
     statement = found.place.node
     edits = [_import(found, statement, device)]
@@ -98,10 +104,10 @@ def _all(program: ProgramFacts, found: Imported, device: str) -> Change:
         if places is None:
             raise CannotEdit(f"`{name}` means something else in places")
         for use in places:
-            more = _use(program, use, item.name or "", device)
-            wants_torch = wants_torch or any("torch." in edit.text for edit in more)
+            more = _use(program, use, item.name or "", device, torch)
+            wants_torch = wants_torch or any(f"{torch}." in edit.text for edit in more)
             edits.extend(more)
-    return tuple(edits), ("import torch",) if wants_torch else ()
+    return tuple(edits), _wanted(torch) if wants_torch else ()
 
 
 def _import(found: Imported, statement: cst.CSTNode, device: str) -> Edit:
@@ -116,7 +122,7 @@ def _import(found: Imported, statement: cst.CSTNode, device: str) -> Edit:
     raise CannotEdit("the import brings other things too")
 
 
-def _use(program: ProgramFacts, use: Place, item: str, device: str) -> list[Edit]:
+def _use(program: ProgramFacts, use: Place, item: str, device: str, torch: str) -> list[Edit]:
     """The change at one use of an imported name, or of an imported module `amp`."""
     tree, node = use.tree, use.node
     if any(mark in use.source.line(use.row) for mark in ("noqa", "ptlint:")):
@@ -129,9 +135,9 @@ def _use(program: ProgramFacts, use: Place, item: str, device: str) -> list[Edit
         name = node.attr.value
     parent = tree.parent(node)
     if isinstance(parent, cst.Call) and parent.func is node:
-        return _arguments(program, use.at(parent), name, device, "torch.")
+        return _arguments(program, use.at(parent), name, device, torch)
     if isinstance(parent, cst.Decorator):
-        return _arguments(program, use.at(node), name, device, "torch.")
+        return _arguments(program, use.at(node), name, device, torch)
     if name != "GradScaler":  # the new GradScaler is the old one's base: it serves in annotations and `isinstance`
         raise CannotEdit(f"`{name}` is passed on")
     return []
@@ -179,7 +185,7 @@ def _autocast(
         start = place.tree.outer_span(arg.value)[0]
         named.append(Edit(start, start, f"{name}="))
     if "dtype" not in given:
-        first += f", dtype={torch}{_DTYPES[device]}"
+        first += f", dtype={torch}.{_DTYPES[device]}"
     if "cache_enabled" not in given and "cache_enabled" in program.words:
         first += ", cache_enabled=True"
     return first, named

@@ -37,7 +37,15 @@ class _Term:
     value: Value
 
 
-def sum_on_device(program: ProgramFacts, group: ReadGroup) -> tuple[Edit, ...]:
+@dataclass(frozen=True)
+class Rewrite:
+    """Edits, and what they write, in short."""
+
+    edits: tuple[Edit, ...]
+    text: str
+
+
+def sum_on_device(program: ProgramFacts, group: ReadGroup) -> Rewrite:
     """Leave running sums on the device and read them once, after the loop.
 
     A sum starts as a Python number; adding the first tensor moves it to that tensor's device. Losses are added in
@@ -58,9 +66,10 @@ def sum_on_device(program: ProgramFacts, group: ReadGroup) -> tuple[Edit, ...]:
             _check_number(term, event)
             numbers.setdefault(_name_of(term), []).append(term)
     if not numbers:
-        return tuple(edits)
+        return Rewrite(tuple(edits), f"`{place.tree.code(terms[0].tensor)}.detach()`")
     loop = _loop_of(group, place.tree, terms)
     after: list[str] = []
+    text = ""
     for name, its in numbers.items():
         whole = {_is_whole(program, term) for term in its}
         if len(whole) > 1:
@@ -69,9 +78,10 @@ def sum_on_device(program: ProgramFacts, group: ReadGroup) -> tuple[Edit, ...]:
         edits += _sum_edits(_Sum(program, group.loop, place, loop, name, its), convert)
         if _is_read_elsewhere(program, place, loop, name):
             after.append(f"{name} = {convert}({name})")
+        text = text or f"`{name} += {_short(_on_device(place.tree, its[0], convert))}`"
     if after:
         edits += insert_after(place.tree, loop, after)
-    return tuple(edits)
+    return Rewrite(tuple(edits), f"{text}{f', and `{after[0]}` after the loop' if after else ''}")
 
 
 def _once(reads: Iterable[Read]) -> list[Read]:
@@ -200,11 +210,16 @@ def _sum_edits(total: _Sum, convert: str) -> Iterator[Edit]:
         else:
             yield from replace(tree, use, f"{convert}({name})")
     for term in total.terms:
-        text = tree.outer_code(term.tensor)
-        if convert == "float":
-            detach = "" if isinstance(term.value, Tensor) and term.value.graph == DETACHED else ".detach()"
-            text = f"{text}{detach}.double()"
-        yield from replace(tree, term.call, text)
+        yield from replace(tree, term.call, _on_device(tree, term, convert))
+
+
+def _on_device(tree: Tree, term: _Term, convert: str) -> str:
+    """What is added instead of the number that was read."""
+    text = tree.outer_code(term.tensor)
+    if convert == "int":
+        return text
+    detach = "" if isinstance(term.value, Tensor) and term.value.graph == DETACHED else ".detach()"
+    return f"{text}{detach}.double()"
 
 
 def uses(tree: Tree, node: cst.CSTNode, name: str) -> Iterator[cst.Name]:
@@ -292,7 +307,7 @@ def _is_literal_store(tree: Tree, use: cst.Name) -> bool:
     return isinstance(assigned, cst.Assign) and isinstance(assigned.value, (cst.Integer, cst.Float))
 
 
-def move_into_guard(program: ProgramFacts, group: ReadGroup) -> tuple[Edit, ...]:
+def move_into_guard(group: ReadGroup) -> Rewrite:
     """Move reads into the seldom taken `if` behind them that is the only one to use their values."""
     place = group.first.place
     tree = place.tree
@@ -315,7 +330,8 @@ def move_into_guard(program: ProgramFacts, group: ReadGroup) -> tuple[Edit, ...]
         lines.append(tree.code(statement))
     if target is None or not isinstance(target.body, cst.IndentedBlock):
         raise CannotEdit("the `if` that uses the value stands on one row")
-    return (*edits, *insert_before(tree, target.body.body[0], lines))
+    edits += insert_before(tree, target.body.body[0], lines)
+    return Rewrite(tuple(edits), f"`{_short(lines[0])}` below `if {_short(tree.code(target.test))}:`")
 
 
 def _only_reader(tree: Tree, statement: cst.Assign, name: str, rare: set[tuple[int, bool]]) -> cst.If:

@@ -116,7 +116,7 @@ class NewScaler:
     frame: Ctx | None  # None: in the whole file, or for all methods of a class
 
 
-def scaler_beside(program: ProgramFacts, step: Step) -> NewScaler:
+def scaler_beside(program: ProgramFacts, step: Step, torch: str) -> NewScaler:
     """A GradScaler made behind the optimizer that takes a step."""
     for event in program.made(Scaler):
         raise CannotEdit(f"a `GradScaler` is made in row {event.place.row} of {event.place.path.name}: use it here")
@@ -135,7 +135,7 @@ def scaler_beside(program: ProgramFacts, step: Step) -> NewScaler:
         raise CannotEdit("`scaler` is the name of something else in this file")
     name = f"self.{name}" if text.startswith("self.") else name
     modern = program.config.torch_version >= (2, 3)
-    maker = 'torch.amp.GradScaler("cuda")' if modern else "torch.cuda.amp.GradScaler()"
+    maker = f'{torch}.amp.GradScaler("cuda")' if modern else f"{torch}.cuda.amp.GradScaler()"
     assert statement is not None
     return NewScaler(name, insert_after(place.tree, statement, [f"{name} = {maker}"]), frame)
 
@@ -161,13 +161,13 @@ def _receiver(step: Step) -> str:
     raise CannotEdit("the step is given a closure, which a `GradScaler` cannot call")
 
 
-def scale_pass(program: ProgramFacts, loop: Ctx, backward: Backward) -> tuple[Edit, ...]:
+def scale_pass(program: ProgramFacts, loop: Ctx, backward: Backward, torch: str) -> tuple[Edit, ...]:
     """A new GradScaler that scales the one loss of a loop: its making, backward, clips, step and update."""
     steps = [e for e in program.events(Step) if e.ctx.inside(loop) and e.scaler is None]
     if len({step.place.key for step in steps}) != 1 or steps[-1].by_hand:
         raise CannotEdit("the step is not taken at one place by one optimizer")
     step = steps[-1]
-    new = scaler_beside(program, step)
+    new = scaler_beside(program, step, torch)
     if new.frame is not None and backward.ctx.frame() is not new.frame:
         raise CannotEdit("the backward pass and the step are in different functions: pass a `GradScaler` to both")
     if step.place.path != backward.place.path:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Imported:
-    """An import at the file's top level. `place`: the statement; `items`: all that it imports; `item`: the name's own."""
+    """An import at a file's top level. `place`: the statement; `items`: all that it imports; `item`: the name's own."""
 
     place: Place
     items: tuple[Import, ...]
@@ -42,6 +42,17 @@ def imported(program: ProgramFacts, file: ProjectFile, name: str) -> Imported | 
     if len(nodes) != 1:
         return None
     return Imported(Place(file, tree, nodes[0]), items, own[0])
+
+
+def name_of(file: ProjectFile, module: str) -> str | None:
+    """The name by which a file's top level knows a module that it imports; None where it imports it by none."""
+    for item in file.outline.imports:
+        if item.top and item.name is None and not item.level:
+            if item.asname is None and "." not in module and item.module.partition(".")[0] == module:
+                return module
+            if item.asname is not None and item.module == module:
+                return item.asname
+    return None
 
 
 def uses(program: ProgramFacts, file: ProjectFile, name: str) -> list[Place] | None:

@@ -465,7 +465,7 @@ def device_items(value: Value) -> bool:
 ROOT_WORDS = frozenset(
     "environ putenv setenv backends set_default_device set_default_dtype set_default_tensor_type manual_seed "
     "set_detect_anomaly set_grad_enabled set_float32_matmul_precision use_deterministic_algorithms DataLoader "
-    "backward step compile empty_cache init_process_group num_threads set_num_threads".split()
+    "backward step compile empty_cache init_process_group num_threads set_num_threads GradScaler autocast".split()
 )
 """What makes a top-level statement of an imported file worth running at import."""
 

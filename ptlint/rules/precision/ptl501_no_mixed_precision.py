@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ptlint.edits import CannotEdit
 from ptlint.edits.autocast import under_autocast
+from ptlint.facts.imported import name_of
 from ptlint.facts.precision import Fault
 from ptlint.facts.program import ProgramFacts
 from ptlint.findings import Finding, Fix, Impact, Safety
@@ -88,8 +89,10 @@ class NoMixedPrecision(Rule):
         fix, withheld = None, ""
         dtype = program.config.amp_dtype
         try:
-            edits = under_autocast(program, fault)
-            fix = Fix("Run the forward pass and the loss under autocast", Safety.UNSAFE, edits, ("import torch",))
+            torch = name_of(fault.loop.place.file, "torch") or "torch"
+            edits = under_autocast(program, fault, torch)
+            imports = ("import torch",) if torch == "torch" else ()
+            fix = Fix("Run the forward pass and the loss under autocast", Safety.UNSAFE, edits, imports)
         except CannotEdit as error:
             withheld = error.reason
         yield self.finding(

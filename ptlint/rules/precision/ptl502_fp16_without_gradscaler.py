@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ptlint.edits import CannotEdit
 from ptlint.edits.scaling import scale_pass
 from ptlint.facts.events import Backward
+from ptlint.facts.imported import name_of
 from ptlint.facts.precision import UnscaledLoop
 from ptlint.facts.program import ProgramFacts
 from ptlint.findings import Edit, Finding, Fix, Impact, Safety
@@ -76,7 +77,10 @@ class Fp16WithoutGradscaler(Rule):
         for found in program.precision.unscaled:
             fix, withheld = None, ""
             try:
-                fix = Fix("Scale the loss by a `GradScaler`", Safety.UNSAFE, self._edits(program, found))
+                torch = name_of(found.autocast.file, "torch") or "torch"
+                imports = ("import torch",) if torch == "torch" else ()
+                edits = self._edits(program, found, torch)
+                fix = Fix("Scale the loss by a `GradScaler`", Safety.UNSAFE, edits, imports)
             except CannotEdit as error:
                 withheld = error.reason
             yield self.finding(
@@ -88,13 +92,13 @@ class Fp16WithoutGradscaler(Rule):
             )
 
     @staticmethod
-    def _edits(program: ProgramFacts, found: UnscaledLoop) -> tuple[Edit, ...]:
+    def _edits(program: ProgramFacts, found: UnscaledLoop, torch: str) -> tuple[Edit, ...]:
         backwards = [event for event in program.roles.under(found.loop) if isinstance(event, Backward)]
         if len({event.place.key for event in backwards}) != 1:
             raise CannotEdit("the step runs several backward passes: scale the loss of each")
         if backwards[0].place.path != found.autocast.path:
             raise CannotEdit(f"the backward pass is in {backwards[0].place.path.name}, row {backwards[0].place.row}")
-        return scale_pass(program, found.loop, backwards[0])
+        return scale_pass(program, found.loop, backwards[0], torch)
 
 
 def _because(found: UnscaledLoop) -> list[str]:
