@@ -64,7 +64,22 @@ def _clock(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> 
 
 @models("torchvision.utils.save_image", "torchvision.utils.make_grid")
 def _sink(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
-    return derived(args.all()) if name.endswith("make_grid") else NONE
+    if name.endswith("make_grid"):
+        return derived(args.all())
+    read_sink(run, args, place, frame)
+    return NONE
+
+
+def read_sink(run: Run, args: Arguments, place: Place, frame: Frame) -> None:
+    """Library code copies the tensors that it is given to the host."""
+    for value in args.all():
+        read(run, value, place.node, "sink", frame)
+
+
+@models("logging.info", "logging.warning", "logging.error", "logging.critical")
+def _logging(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
+    read_all(run, args, place, frame, "print")
+    return NONE
 
 
 def other_method(run: Run, receiver: Other, name: str, args: Arguments, place: Place, frame: Frame) -> Value:

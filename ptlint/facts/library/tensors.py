@@ -10,14 +10,14 @@ from ptlint.facts import torch_api
 from ptlint.facts.arguments import Arguments
 from ptlint.facts.calls import call_module, derived
 from ptlint.facts.events import Backward, Call, Event, Forward, Move, Place, ScalerCall, Step
-from ptlint.facts.expressions import tensor_of
+from ptlint.facts.expressions import read, tensor_of
 from ptlint.facts.freshness import is_fresh, kept, note_write
 from ptlint.facts.homes import Frame
 from ptlint.facts.infer import scaler_by_use
 from ptlint.facts.library.devices import device_of
 from ptlint.facts.run import Run
-from ptlint.facts.store import rebind
 from ptlint.facts.scopes import dotted
+from ptlint.facts.store import rebind
 from ptlint.facts.torch_api import Api
 from ptlint.facts.values import (
     ATTACHED,
@@ -50,6 +50,8 @@ from ptlint.facts.values import (
 _WITH_INDICES = frozenset("max min topk sort kthvalue median nanmedian mode cummax cummin".split())
 """What returns values and their indices."""
 READS = frozenset({"item", "tolist", "cpu", "numpy"})
+SINKS = {"add_batch": "sink", "info": "print", "warning": "print", "error": "print"}
+"""Methods of metrics and loggers that copy the tensors they are given, and how."""
 HOST_TYPES = frozenset(
     f"torch.{kind}Tensor" for kind in ("Float", "Double", "Half", "Long", "Int", "Short", "Char", "Byte", "Bool")
 )
@@ -63,6 +65,10 @@ def result(
     run: Run, api: Api, values: list[Value], args: Arguments, place: Place, frame: Frame, receiver: Value | None = None
 ) -> Value:
     """What a function or method of the table returns for these arguments."""
+    for name in ("alpha", "value"):  # numbers: a tensor given for one is read
+        if name in args.keywords:
+            node = args.keyword_nodes.get(name)
+            read(run, args.keywords[name], node.value if node is not None else place.node, "argument", frame)
     if api.inplace and receiver is not None and api.returns in ("self", "tensor"):
         if api.qualname.rpartition(".")[2] not in ("fill_", "requires_grad_"):
             note_write(run, receiver, args.all())
@@ -345,6 +351,9 @@ def unknown_method(run: Run, receiver: Value, name: str, args: Arguments, place:
     if not isinstance(receiver, Unknown):
         return derived([receiver, *args.all()])
     run.emit(Call(place, frame.ctx, f".{name}", args.bind(()), UNKNOWN, receiver), name)
+    if name in SINKS:
+        for value in args.all():
+            read(run, value, place.node, SINKS[name], frame)
     if name in ("scale", "step", "unscale_", "update", "get_scale") and isinstance(place.node, cst.Call):
         func = place.node.func
         scaler = scaler_by_use(run, dotted(func.value), frame) if isinstance(func, cst.Attribute) else None

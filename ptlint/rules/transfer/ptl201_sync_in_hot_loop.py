@@ -103,28 +103,31 @@ class SyncInHotLoop(Rule):
 
     def check(self, program: ProgramFacts) -> Iterator[Finding]:
         for group in program.reads.groups:
-            fix, withheld = _fix(program, group)
+            fix, write, withheld = _fix(program, group)
             yield self.finding(
                 group.place,
                 message=_message(group),
                 impact=Impact.MEDIUM if group.results else Impact.HIGH,
                 preview=all(read.how == "sink" for read in group.reads),
-                advice=_advice(group, fix),
+                advice=write or _advice(group),
                 fix=fix,
                 withheld=withheld,
                 because=_because(group),
             )
 
 
-def _fix(program: ProgramFacts, group: ReadGroup) -> tuple[Fix | None, str]:
+def _fix(program: ProgramFacts, group: ReadGroup) -> tuple[Fix | None, str, str]:
+    """The fix, what it writes, and why there is none."""
     try:
-        return Fix("Sum on the device and read after the loop", Safety.SAFE, sum_on_device(program, group)), ""
+        change = sum_on_device(program, group)
+        return Fix("Sum on the device and read after the loop", Safety.SAFE, change.edits), change.text, ""
     except CannotEdit as refusal:
         withheld = refusal.reason
     try:
-        return Fix("Read where the value is used", Safety.UNSAFE, move_into_guard(program, group)), ""
+        change = move_into_guard(group)
+        return Fix("Read where the value is used", Safety.UNSAFE, change.edits), change.text, ""
     except CannotEdit:
-        return None, withheld
+        return None, "", withheld
 
 
 def _message(group: ReadGroup) -> str:
@@ -135,9 +138,7 @@ def _message(group: ReadGroup) -> str:
     return f"`{code}` makes the host wait for the device in every {what}"
 
 
-def _advice(group: ReadGroup, fix: Fix | None) -> str:
-    if fix is not None:
-        return "keep the sum on the device" if fix.safety is Safety.SAFE else "read the value where it is used"
+def _advice(group: ReadGroup) -> str:
     if group.results:
         return "collect the tensors (`.detach()`) in a list and copy them once after the loop: `torch.cat(found).cpu()`"
     return "keep tensors (`.detach()`) and read them after the loop, or every so many steps (`if step % 100 == 0:`)"
