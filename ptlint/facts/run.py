@@ -345,7 +345,8 @@ class Run:
                     continue
                 seen.add(id(option))
                 if isinstance(option, Params):
-                    modules.extend(m for m in option.modules if not any(m is known for known in modules))
+                    held = [module.part_of or module for module in option.modules]
+                    modules.extend(m for m in held if not any(m is known for known in modules))
                 elif isinstance(option, Sequence):
                     stack.extend(option.items or ())
                     if option.item is not None:

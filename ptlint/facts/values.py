@@ -315,10 +315,11 @@ class Module(Obj):
 
     `inner`: what DataParallel, DDP, FSDP, torch.compile, AveragedModel wrap. `wrapper`: which of them
     (dataparallel, ddp, fsdp, compile, script, other) or "". `children` of containers in order.
-    `where` is where it was last put; `frozen`: all its parameters were frozen by hand.
+    `where` is where it was last put; `frozen`: all its parameters were frozen by hand; `part_of`: it is one of this
+    module's `modules()`, not known which.
     """
 
-    __slots__ = ("children", "copied_from", "frozen", "inner", "training", "where", "wrapper")
+    __slots__ = ("children", "copied_from", "frozen", "inner", "part_of", "training", "where", "wrapper")
 
     def __init__(self, place: Place | None, cls: ProjectClass | Lib | None) -> None:
         super().__init__(place, cls)
@@ -329,6 +330,7 @@ class Module(Obj):
         self.children: list[Value] = []
         self.training: bool | None = None
         self.copied_from: Value | None = None
+        self.part_of: Module | None = None
 
     @property
     def core(self) -> Module:

@@ -97,7 +97,7 @@ def _part(run: Run, module: Module, place: Place, frame: Frame) -> Value:
     if module.children:
         return join_all(module.children[:8])
     part = run.make(Module, place, frame.ctx, None, tag="part")
-    part.open, part.where = True, module.where
+    part.open, part.where, part.part_of = True, module.where, module
     return part
 
 

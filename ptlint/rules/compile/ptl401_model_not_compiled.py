@@ -190,5 +190,7 @@ def _fix(program: ProgramFacts, models: UsedModels, used: UsedModel) -> Fix:
         raise CannotEdit("no name stands for the model here")
     statement, name = found
     return Fix(
-        f"Compile in place: `{name}.compile()`", Safety.UNSAFE, insert_after(place.tree, statement, [f"{name}.compile()"])
+        f"Compile it in place: `{name}.compile()`",
+        Safety.UNSAFE,
+        insert_after(place.tree, statement, [f"{name}.compile()"]),
     )
