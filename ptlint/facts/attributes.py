@@ -30,6 +30,7 @@ from ptlint.facts.values import (
     Obj,
     Optimizer,
     Options,
+    Params,
     ProjectClass,
     Sequence,
     Tensor,
@@ -76,6 +77,9 @@ def _attribute(run: Run, base: Value, name: str, place: Place, frame: Frame) -> 
         return Const(base.type if base.type != "accelerator" else "cuda", base.soft) if name == "type" else Num("int")
     if isinstance(base, Array):
         return Num("any") if name in ("shape", "size", "ndim", "dtype") else base if name == "T" else Method(base, name)
+    if isinstance(base, Params) and base.single and name == "device":
+        placed = any(module.core.where == DEVICE for module in base.modules)
+        return Device("cuda" if placed else "unknown", True)
     if isinstance(base, Unknown):
         if name in ("shape", "ndim", "dtype"):
             return Num("any")
@@ -119,7 +123,7 @@ def _tensor_attribute(run: Run, base: Tensor, name: str) -> Value:
 def _object_attribute(run: Run, base: Obj, name: str, place: Place, frame: Frame) -> Value:
     if name in base.attrs:
         value = base.attrs[name]
-        if isinstance(base, Module) and isinstance(value, Tensor):
+        if isinstance(base, Module) and isinstance(value, Tensor) and not _stays(base, name, value):
             return Tensor(UNSURE if value.where == HOST else value.where, value.graph, value.dtype, came=value.came)
         return value
     if name == "__dict__":
@@ -151,6 +155,11 @@ def _object_attribute(run: Run, base: Obj, name: str, place: Place, frame: Frame
     if base.lib_base is not None or base.open:
         return Method(base, name) if base.lib_base is not None else UNKNOWN
     return UNKNOWN
+
+
+def _stays(module: Module, name: str, value: Tensor) -> bool:
+    """Whether a tensor does not move with its module: it is neither a parameter nor a buffer."""
+    return value.where == HOST and value.graph == DETACHED and value.made is not None and name not in module.registered
 
 
 def _bound(run: Run, base: Obj, found: Value, place: Place, frame: Frame) -> Value:

@@ -315,16 +315,17 @@ class Module(Obj):
 
     `inner`: what DataParallel, DDP, FSDP, torch.compile, AveragedModel wrap. `wrapper`: which of them
     (dataparallel, ddp, fsdp, compile, script, other) or "". `children` of containers in order.
-    `where` is where it was last put; `frozen`: all its parameters were frozen by hand; `part_of`: it is one of this
-    module's `modules()`, not known which.
+    `where` is where it was last put; `frozen`: all its parameters were frozen by hand; `registered`: names of buffers,
+    which move with it; `part_of`: it is one of this module's `modules()`, not known which.
     """
 
-    __slots__ = ("children", "copied_from", "frozen", "inner", "part_of", "training", "where", "wrapper")
+    __slots__ = ("children", "copied_from", "frozen", "inner", "part_of", "registered", "training", "where", "wrapper")
 
     def __init__(self, place: Place | None, cls: ProjectClass | Lib | None) -> None:
         super().__init__(place, cls)
         self.where = HOST
         self.frozen = False
+        self.registered: set[str] = set()
         self.inner: Module | None = None
         self.wrapper = ""
         self.children: list[Value] = []

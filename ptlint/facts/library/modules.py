@@ -74,6 +74,7 @@ def method(run: Run, receiver: Module, name: str, args: Arguments, place: Place,
         key = args.positional[0]
         if isinstance(key, Const):
             receiver.attrs[str(key.value)] = args.positional[1]
+            receiver.registered.add(str(key.value))
         return NONE
     if name in ("load_state_dict", "zero_grad", "no_sync", "buffers", "named_buffers", "register_forward_hook"):
         return UNKNOWN
