@@ -168,12 +168,14 @@ class _Analyst:
     def judge(self, program: Program, entries: Iterable[Entry], blamed: str) -> Iterator[Finding]:
         """What the rules find; a failure of ours is a finding in the file `blamed`."""
         from ptlint.facts.program import analyse
+        from ptlint.outline.collector import collection_paused
 
         # Programs share files: what one made of them serves the next, as long as there is not too much of it.
         if self._trees.lines > KEPT_LINES:
             self._trees = self._new_trees()
         try:
-            facts = analyse(self._project, program, self._config, self._trees)
+            with collection_paused():
+                facts = analyse(self._project, program, self._config, self._trees)
         except Exception as failure:  # noqa: BLE001 - a fault of ours in one program must not cost the others
             yield _failure_of_ours(blamed, "the analysis of this program", failure)
             return

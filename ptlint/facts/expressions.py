@@ -54,15 +54,21 @@ from ptlint.facts.values import (
 
 _CONSTANTS = {"True": Const(True), "False": Const(False), "None": NONE, "Ellipsis": Const(...)}
 
-SMALL = 12
-"""Comprehensions over up to this many known items are run item by item."""
+MAX_NESTING = 170
+"""Expressions evaluated inside one another, over all running functions: keeps far from Python's recursion limit."""
 
 
 def evaluate(run: Run, node: cst.BaseExpression, frame: Frame) -> Value:
     """The value of an expression."""
     run.work += 1
     handler = HANDLERS.get(type(node))
-    return handler(run, node, frame) if handler is not None else UNKNOWN
+    if handler is None or run.nesting > MAX_NESTING:
+        return UNKNOWN
+    run.nesting += 1
+    try:
+        return handler(run, node, frame)
+    finally:
+        run.nesting -= 1
 
 
 def lookup(run: Run, name: str, frame: Frame) -> Value:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ptlint.facts.events import Ctx, Place
-from ptlint.facts.scopes import Scope, bound_names, counters, scope_of
+from ptlint.facts.scopes import Scope, bound_names, counters
 from ptlint.facts.values import Const, Function, ProjectClass, Value
 from ptlint.syntax.tree import SyntaxUnreadable, Tree
 
@@ -46,7 +46,7 @@ class Trees:
         """The scope of a node, worked out once."""
         found = self._scopes.get(id(node))
         if found is None:
-            found = self._scopes[id(node)] = (node, scope_of(node))
+            found = self._scopes[id(node)] = (node, Scope(node))
         return found[1]
 
     def constant(self, node: cst.Integer | cst.Float | cst.SimpleString) -> Const:

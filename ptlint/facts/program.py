@@ -69,7 +69,7 @@ def execute_program(run: Run) -> None:
         run.execute_top(entry, statement)
     for path in run.program.files:
         home = run.imported(path)
-        aliases = frozenset(i.asname for i in home.file.outline.imports if i.asname and i.name in VISIT_WORDS)
+        aliases = frozenset(_aliases(home))
         alone = [s for s in home.file.outline.statements if s.kind in ("def", "class") and worth_a_visit(s, aliases)]
         if alone and run.project.programs_of(path)[0].entry == run.program.entry:
             others = _elsewhere(run, path)
@@ -78,19 +78,37 @@ def execute_program(run: Run) -> None:
 
 
 LOOP_WORDS = frozenset({"no_grad", "inference_mode", "set_grad_enabled", "eval", "empty_cache", "synchronize"})
-VISIT_WORDS = frozenset(
-    "backward DataLoader autocast GradScaler set_detect_anomaly detect_anomaly environ __getitem__ autograd".split()
+VISIT_WORDS = frozenset({"backward", "DataLoader", "GradScaler", "set_detect_anomaly", "detect_anomaly", "environ"})
+ITEM_WORDS = frozenset(
+    "tensor as_tensor Tensor FloatTensor LongTensor load loadtxt read_csv read_json iloc readlines File cuda to".split()
 )
 
 
-def worth_a_visit(statement: Statement, aliases: frozenset[str] = frozenset()) -> bool:
-    """Whether a function that nobody calls may hold a fault of its own: the roots that hold outside a program's run.
+def _aliases(home: Home) -> Iterator[str]:
+    """The names under which a file imports what makes a visit worth while: by another name, or what is deprecated."""
+    for item in home.file.outline.imports:
+        if item.name and (item.module in LEGACY_AMP or (item.asname and item.name in VISIT_WORDS)):
+            yield item.asname or item.name
 
-    `aliases`: names under which the file imports such roots.
+
+LEGACY_AMP = frozenset({"torch.cuda.amp", "torch.cpu.amp"})
+
+
+def worth_a_visit(statement: Statement, aliases: frozenset[str] = frozenset()) -> bool:
+    """Whether a function or class that nothing calls may hold a fault of its own.
+
+    `aliases`: names under which the file imports what makes a visit worth while.
+
+    Modules whose own methods loop (a `generate`, an `_init_weights`) are left out: with no known caller nothing is
+    hot in them, and they are most of a library's lines.
     """
-    if statement.words & VISIT_WORDS or statement.words & aliases:
+    words = statement.words
+    if words & VISIT_WORDS or words & aliases or ("amp" in words and "autocast" in words):
         return True
-    return bool(statement.nodes & {"For", "While"} and statement.words & LOOP_WORDS)
+    if "__getitem__" in words:
+        return bool(words & ITEM_WORDS)
+    own_forward = statement.kind == "class" and "forward" in words
+    return bool(not own_forward and statement.nodes & {"For", "While"} and words & LOOP_WORDS)
 
 
 def _elsewhere(run: Run, path: Path) -> frozenset[str]:

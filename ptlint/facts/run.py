@@ -67,6 +67,7 @@ class Run:
         self.trees = trees
         self.trace = Trace()
         self.work = 0
+        self.nesting = 0
         self.changes = 0  # of attributes, so that loops notice what names do not show
         self._states: set[tuple[int, str, object]] = set()
         self.root = Ctx("module", None)

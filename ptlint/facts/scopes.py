@@ -25,14 +25,61 @@ class Use:
     iterated: bool = False
 
 
-@dataclass(slots=True)
 class Scope:
-    """The names of one function, lambda, class body or file."""
+    """The names of one function, lambda, class body or top-level statement; read when first asked for."""
 
-    binds: set[str] = field(default_factory=set)
-    uses: dict[str, Use] = field(default_factory=dict)
-    global_names: set[str] = field(default_factory=set)
-    has_yield: bool = False
+    __slots__ = ("_binds", "_globals", "_node", "_uses", "_yields")
+
+    def __init__(self, node: cst.CSTNode) -> None:
+        self._node: cst.CSTNode | None = node
+        self._binds: set[str] = set()
+        self._uses: dict[str, Use] = {}
+        self._globals: set[str] = set()
+        self._yields = False
+
+    @property
+    def binds(self) -> set[str]:
+        """The names that it binds itself."""
+        self._fill()
+        return self._binds
+
+    @property
+    def uses(self) -> dict[str, Use]:
+        """How names, and chains of attributes of names, are used in it and in what it holds."""
+        self._fill()
+        return self._uses
+
+    @property
+    def global_names(self) -> set[str]:
+        """Its `global` and `nonlocal` names."""
+        self._fill()
+        return self._globals
+
+    @property
+    def has_yield(self) -> bool:
+        """Whether it is a generator."""
+        self._fill()
+        return self._yields
+
+    def _fill(self) -> None:
+        if self._node is None:
+            return
+        node, self._node = self._node, None
+        stack: list[tuple[Any, bool]] = [(node, True)]
+        while stack:
+            current, own = stack.pop()
+            kind = type(current)
+            note = _USES.get(kind)
+            if note is not None:
+                note(self._uses, current)
+            if own:
+                self._binds.update(_bound_by(current))
+                if kind is cst.Yield:
+                    self._yields = True
+                elif kind is cst.Global or kind is cst.Nonlocal:
+                    self._globals.update(item.name.value for item in current.names)
+                own = current is node or kind not in _SCOPES
+            stack.extend((child, own) for child in children(current))
 
 
 _SCOPES = frozenset({cst.FunctionDef, cst.ClassDef, cst.Lambda})
@@ -94,50 +141,29 @@ def bound_names(body: cst.CSTNode) -> set[str]:
     return {name for node in walk(body) for name in _bound_by(node)}
 
 
-def scope_of(node: cst.CSTNode) -> Scope:
-    """The scope of a function, lambda, class body or top-level statement."""
-    scope = Scope()
-    stack: list[tuple[Any, bool]] = [(node, True)]
-    while stack:
-        current, own = stack.pop()
-        kind = type(current)
-        note = _USES.get(kind)
-        if note is not None:
-            note(scope, current)
-        if own:
-            scope.binds.update(_bound_by(current))
-            if kind is cst.Yield:
-                scope.has_yield = True
-            elif kind is cst.Global or kind is cst.Nonlocal:
-                scope.global_names.update(item.name.value for item in current.names)
-            own = current is node or kind not in _SCOPES
-        stack.extend((child, own) for child in children(current))
-    return scope
-
-
-def _note_call(scope: Scope, node: cst.Call) -> None:
+def _note_call(uses: dict[str, Use], node: cst.Call) -> None:
     func = node.func
     if isinstance(func, cst.Name):
-        scope.uses.setdefault(func.value, Use()).called = True
+        uses.setdefault(func.value, Use()).called = True
     elif isinstance(func, cst.Attribute):
         text = dotted(func.value)
         if text:
-            scope.uses.setdefault(text, Use()).methods.add(func.attr.value)
+            uses.setdefault(text, Use()).methods.add(func.attr.value)
 
 
-def _note_attribute(scope: Scope, node: cst.Attribute) -> None:
+def _note_attribute(uses: dict[str, Use], node: cst.Attribute) -> None:
     text = dotted(node.value)
     if text:
-        scope.uses.setdefault(text, Use()).attributes.add(node.attr.value)
+        uses.setdefault(text, Use()).attributes.add(node.attr.value)
 
 
-def _note_loop(scope: Scope, node: cst.For | cst.CompFor) -> None:
+def _note_loop(uses: dict[str, Use], node: cst.For | cst.CompFor) -> None:
     name = _iterated_name(node.iter)
     if name is not None:
-        scope.uses.setdefault(name, Use()).iterated = True
+        uses.setdefault(name, Use()).iterated = True
 
 
-_USES: dict[type, Callable[[Scope, Any], None]] = {
+_USES: dict[type, Callable[[dict[str, Use], Any], None]] = {
     cst.Call: _note_call,
     cst.Attribute: _note_attribute,
     cst.For: _note_loop,

@@ -7,15 +7,14 @@ the depth of nesting, which the layers above need bounded.
 from __future__ import annotations
 
 import ast
-import gc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from operator import attrgetter
 from sys import intern
 from typing import Any
 
 from ptlint.outline.binds import names_bound
+from ptlint.outline.collector import collection_paused
 from ptlint.outline.parse import ParseError, parse
 from ptlint.outline.rows import grouped_by_row
 from ptlint.outline.shape import Import, Outline, OutlineError, Statement
@@ -48,7 +47,7 @@ class _TooDeepError(Exception):
 
 def outline(text: str) -> Outline:
     """The outline of a module's text. Never raises: what cannot be outlined has an `error`."""
-    with _collection_paused():
+    with collection_paused():
         return replace(_outline(text), utf8=text.encode("utf-8", "surrogatepass"))
 
 
@@ -59,18 +58,6 @@ def _outline(text: str) -> Outline:
         error = OutlineError(failure.message, failure.row, failure.column)
         return Outline(error=error) if failure.nested else unparsed(text, error)
     return _Reader(text).read(module)
-
-
-@contextmanager
-def _collection_paused() -> Iterator[None]:
-    """Trees are large and hold no cycles: looking for some in the middle of it costs a quarter of the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class _Reader:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import libcst as cst
 
+from ptlint.outline.collector import collection_paused
 from ptlint.syntax.fields import children, fields_of
 from ptlint.syntax.spans import Spans, spans_of, with_deep_stack
 
@@ -212,7 +211,7 @@ class Tree:
         return bisect_right(self.source.line_starts, self.span(node)[0])
 
     def _find_spans(self) -> Spans:
-        with _paused_collector():
+        with collection_paused():
             spans = spans_of(self.module, self.source.text[self.start : self.end], self.start)
         if self._cuts[0]:
             spans = _widened(spans, self._cuts)
@@ -224,7 +223,7 @@ def _parse(text: str, first_row: int) -> cst.Module:
     if text.startswith("\ufeff"):
         raise SyntaxUnreadable("a byte order mark inside the text", first_row, 1)
     try:
-        with _paused_collector():
+        with collection_paused():
             return cst.parse_module(text)
     except cst.ParserSyntaxError as error:
         raise SyntaxUnreadable(error.message, first_row + error.raw_line - 1, error.raw_column + 1) from None
@@ -237,18 +236,6 @@ def _parse(text: str, first_row: int) -> cst.Module:
         if type(error).__name__ != "PanicException":
             raise
         raise SyntaxUnreadable(f"libcst failed: {error}", first_row, 1) from None
-
-
-@contextmanager
-def _paused_collector() -> Iterator[None]:
-    """Cyclic collection walks the growing tree again and again for nothing."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _without_form_feed_indents(text: str, start: int) -> tuple[str, tuple[list[int], list[int]]]:
