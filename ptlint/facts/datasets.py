@@ -63,6 +63,7 @@ _CHEAP_FUNCTIONS = frozenset(
 _CHEAP_BUILTINS = frozenset(
     "bool dict divmod enumerate float int isinstance len list max min range slice str super tuple zip print".split()
 )
+_RANDOM = ("random.", "numpy.random.", "torch.rand")
 MAX_DEPTH = 6
 
 
@@ -82,14 +83,22 @@ def _in_memory(facts: ProgramFacts, value: Value, depth: int) -> bool:
     if isinstance(value, Items):
         return value.kind in ("range", "list", "zip")
     if isinstance(value, (Instance, Dataset)):
-        method = value.cls.find("__getitem__") if isinstance(value.cls, ProjectClass) else None
-        if isinstance(method, Function):
+        method = _item_method(value)
+        if method is not None:
             return isinstance(value, Instance) and _only_indexes(facts, value, method, depth)
         tags = torch_api.tags(value.lib_base or "")
         if "memory" in tags:
             return True
         return "wraps" in tags and all(_in_memory(facts, inner, depth + 1) for inner in _wrapped(value))
     return False
+
+
+def _item_method(value: Obj) -> Function | None:
+    """The project's own method that gives items."""
+    if not isinstance(value.cls, ProjectClass):
+        return None
+    found = value.cls.find("__iter__" if is_iterable(value) else "__getitem__")
+    return found if isinstance(found, Function) else None
 
 
 def _wrapped(value: Obj) -> list[Value]:
@@ -104,11 +113,12 @@ def _wrapped(value: Obj) -> list[Value]:
 
 
 def _only_indexes(facts: ProgramFacts, dataset: Instance, method: Function, depth: int) -> bool:
-    """Whether a method holds nothing that takes time: no call but conversions, no loop, no file."""
+    """Whether a method holds nothing that takes time: no call but conversions, no file, no loop but one that yields."""
     if depth > MAX_DEPTH:
         return False
+    yields = facts.run.scope(method.node).has_yield
     for node in _live(method.node.body, dataset):
-        if isinstance(node, (cst.For, cst.While, cst.With, cst.Await)):
+        if isinstance(node, (cst.With, cst.Await)) or (isinstance(node, (cst.For, cst.While)) and not yields):
             return False
         if isinstance(node, cst.Attribute) and node.attr.value in ("iloc", "loc"):
             return False
@@ -170,22 +180,40 @@ def _held_in_memory(facts: ProgramFacts, dataset: Instance, base: cst.BaseExpres
 def _cheap(facts: ProgramFacts, dataset: Instance, call: cst.Call, depth: int) -> bool:
     func = call.func
     names = {event.name for event in facts.calls_at(call)}
-    if names and all(name in _CHEAP_FUNCTIONS for name in names):
+    if names and all(name in _CHEAP_FUNCTIONS or name.startswith(_RANDOM) for name in names):
         return True
     if isinstance(func, cst.Name):
         return func.value in _CHEAP_BUILTINS
     if not isinstance(func, cst.Attribute):
         return False
-    if isinstance(func.value, cst.Name) and isinstance(dataset.cls, ProjectClass):
-        member = dataset.cls.find(func.attr.value)
+    held = _attribute_of(func.value, dataset)
+    owner = dataset if isinstance(func.value, cst.Name) else held
+    if isinstance(owner, Instance) and isinstance(owner.cls, ProjectClass):
+        member = owner.cls.find(func.attr.value)
         if isinstance(member, Function):
-            return _only_indexes(facts, dataset, member, depth + 1)
+            return _only_indexes(facts, owner, member, depth + 1)
     return func.attr.value in _CHEAP_METHODS and not any(name.startswith(("numpy.", "torch.nn.")) for name in names)
 
 
 def brings_own_workers(dataset: Value) -> bool:
     """Whether a dataset of a streaming library prefetches by itself."""
     return any((option.lib_base or "").startswith(STREAMING) for option in pick(dataset, Obj))
+
+
+def is_online(dataset: Value) -> bool:
+    """Whether a dataset calls a model of the program: it plays, samples or predicts in step with the training."""
+    stack: list[tuple[Value, int]] = [(dataset, 0)]
+    seen: set[int] = set()
+    while stack:
+        value, depth = stack.pop()
+        for option in options(value):
+            if id(option) in seen or depth > 3:
+                continue
+            seen.add(id(option))
+            if isinstance(option, Module):
+                return True
+            stack += [(inner, depth + 1) for inner in _parts(option)]
+    return False
 
 
 def work_functions(loader: Loader) -> list[Function]:

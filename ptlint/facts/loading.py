@@ -162,8 +162,9 @@ class LoaderUse:
 
     @cached_property
     def streams(self) -> bool:
-        """Whether the dataset's own library prefetches."""
-        return datasets.brings_own_workers(self.loader.dataset())
+        """Whether workers are not for this dataset: its own library prefetches, or it calls the model."""
+        dataset = self.loader.dataset()
+        return datasets.brings_own_workers(dataset) or datasets.is_online(dataset)
 
     @cached_property
     def obstacles(self) -> list[str]:
@@ -210,7 +211,7 @@ class LoaderUse:
         if self.managed or self.waits or self.facts.off_path(self.event.ctx) or not (self.pins or self.would_pin):
             return []
         return [
-            event for event in self.moves if _blocks(event) and _is_given(event) and not self.facts.off_path(event.ctx)
+            event for event in self.moves if _blocks(event) and is_given(event) and not self.facts.off_path(event.ctx)
         ]
 
     def is_whole_batch(self, move: Move) -> bool:
@@ -468,7 +469,7 @@ def _blocks(move: Move) -> bool:
     return isinstance(given, Const) and not given.value and not given.soft
 
 
-def _is_given(move: Move) -> bool:
+def is_given(move: Move) -> bool:
     """Whether what is moved is what the loader gave, or a view or cast of it: what is computed is not pinned."""
     node = _receiver(move.place.node)
     while node is not None and not isinstance(node, cst.Name):

@@ -23,6 +23,9 @@ _SPAWNS = (
 )
 
 
+_COMMANDS = ("subprocess.", "os.system", "os.exec", "os.spawn", "torch.distributed.run.", "torch.distributed.launch")
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """`os.environ[NAME] = value`, `setdefault`, `putenv` or `update`: `value` where it is a constant."""
@@ -50,12 +53,25 @@ _OFF = (guards.RARE, guards.EXCEPT, guards.OFF_PATH)
 
 
 def reaches_children(facts: ProgramFacts, setting: Setting) -> bool:
-    """Whether the program starts processes later on, which load their libraries anew with the variable set."""
-    return any(
-        event.order > setting.event.order and not any(up.place is event.place for up in setting.event.ctx.up())
-        for event in facts.events(Call)
-        if event.name in _SPAWNS
-    )
+    """Whether the program starts processes later on, which load their libraries anew with the variable set.
+
+    Commands count in the same function only: elsewhere they may be anything.
+    """
+    here = setting.event.ctx
+    for event in facts.events(Call):
+        if event.order < setting.event.order:
+            continue
+        if event.name in _SPAWNS and not any(up.place is event.place for up in here.up()):
+            return True
+        if event.name.startswith(_COMMANDS) and event.ctx.frame() is here.frame():
+            return True
+    return False
+
+
+def set_by_call(facts: ProgramFacts, setting: Setting) -> bool:
+    """Whether the same function also makes the call that does what the variable would."""
+    call = (setting.variable.instead or "").partition("(")[0]
+    return any(event.ctx.frame() is setting.event.ctx.frame() for event in facts.calls(call))
 
 
 def mentions(facts: ProgramFacts, name: str) -> int:

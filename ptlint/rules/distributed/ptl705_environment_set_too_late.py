@@ -11,7 +11,7 @@ from ptlint.edits.layout import next_row, row_start
 from ptlint.facts.environment import IMPORT
 from ptlint.facts.loads import Load
 from ptlint.facts.program import ProgramFacts
-from ptlint.facts.settings import Setting, reaches_children
+from ptlint.facts.settings import Setting, reaches_children, set_by_call
 from ptlint.findings import Edit, Finding, Fix, Impact, Safety
 from ptlint.paths import shown
 from ptlint.rule import Rule
@@ -30,7 +30,8 @@ class EnvironmentSetTooLate(Rule):
     ## When it stays silent
     - The variable is read later: `CUDA_VISIBLE_DEVICES` when CUDA starts, `CUBLAS_WORKSPACE_CONFIG` at the first matrix
       product, `MASTER_ADDR` when the process group is made.
-    - The program starts processes afterwards, which load PyTorch anew and see it.
+    - The program starts processes afterwards, which load PyTorch anew and see it, or also makes the call that has the
+      same effect (`torch.set_num_threads`).
     - It is set under a switch that is off.
 
     ## Example
@@ -71,7 +72,7 @@ class EnvironmentSetTooLate(Rule):
             if variable.read_when(setting.value) != IMPORT or "torch" not in variable.modules:
                 continue
             load = program.loads.before(("torch",), event.place, event.ctx)
-            if load is None or reaches_children(program, setting):
+            if load is None or reaches_children(program, setting) or set_by_call(program, setting):
                 continue
             advice = f"move it above row {load.row} of {shown(load.path)}"
             if variable.instead is not None:
