@@ -50,6 +50,7 @@ from ptlint.facts.values import (
 )
 from ptlint.facts.values import options as alternatives
 
+_PLACING = frozenset({"to", "cuda", "cpu", "eval", "train"})
 _QUIET = ("builtins.", "argparse.", "itertools.", "functools.", "os.path.", "pathlib.")
 
 
@@ -174,6 +175,9 @@ def call_method(
     if isinstance(receiver, StateDict):
         return receiver
     if isinstance(receiver, Method):
+        if isinstance(receiver.receiver, Module) and name in _PLACING:
+            # A part taken out of a library's model (`vgg19().features.cuda()`): the model stands for it.
+            return modules.method(run, receiver.receiver, name, args, place, frame)
         return derived(args.all())
     if isinstance(receiver, Mode):
         return UNKNOWN
