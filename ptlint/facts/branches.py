@@ -1,0 +1,107 @@
+"""Branches of hot code that hang on the values of device tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ptlint.facts import guards
+from ptlint.facts.events import Ctx, Test
+from ptlint.facts.scopes import walk
+from ptlint.facts.values import DEVICE, Tensor, options
+
+if TYPE_CHECKING:
+    from ptlint.facts.program import ProgramFacts
+
+_GOES_ON = (cst.Break, cst.Continue, cst.Return)
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A test of a device tensor in every iteration of `loop`; `raises`: its arm ends in an error."""
+
+    test: Test
+    loop: Ctx
+    raises: bool
+
+
+def branches(program: ProgramFacts) -> Iterator[Branch]:
+    """The tests of device tensors that a hot loop could do without, the outermost of each statement."""
+    tests = program.events(Test)
+    rare = {
+        (id(test.place.node), id(test.ctx))
+        for test in tests
+        if test.how == "and" and guards.arms(test.value)[0] in (guards.RARE, guards.NEVER)
+    }
+    seen: set[tuple[int, int]] = set()
+    for test in tests:
+        if not _is_device_bool(test):
+            continue
+        loop = program.hot(test)
+        if loop is None or program.off_path(test.ctx) or program.timing.measured(test):
+            continue
+        statement, arms = _statement(test)
+        if statement is None or _steers(test, statement, arms, loop) or _is_behind_rare(test, rare):
+            continue
+        key = (id(statement), id(loop))
+        if key not in seen:
+            seen.add(key)
+            yield Branch(test, loop, any(isinstance(node, cst.Raise) for arm in arms for node in walk(arm)))
+
+
+def _is_device_bool(test: Test) -> bool:
+    """Whether a test may be of a device tensor of booleans; others are asked whether they are there at all."""
+    return any(
+        isinstance(option, Tensor) and option.where == DEVICE and option.dtype == "bool"
+        for option in options(test.value)
+    )
+
+
+def _statement(test: Test) -> tuple[cst.CSTNode | None, list[cst.CSTNode]]:
+    """The innermost statement or conditional expression whose test holds this one, and its arms."""
+    child: cst.CSTNode = test.place.node
+    for node in test.place.tree.ancestors(child):
+        if isinstance(node, cst.If):
+            if child is not node.test:
+                return None, []
+            return node, [node.body, *([node.orelse.body] if isinstance(node.orelse, cst.Else) else [])]
+        if isinstance(node, (cst.While, cst.Assert, cst.BaseSmallStatement)):
+            return node, [node.body] if isinstance(node, cst.While) else []
+        if isinstance(node, (cst.IfExp, cst.CompIf)) and child is node.test:
+            return node, []
+        child = node
+    return None, []
+
+
+def _steers(test: Test, statement: cst.CSTNode, arms: list[cst.CSTNode], loop: Ctx) -> bool:
+    """Whether a test decides how the loop goes on, or what a function returns."""
+    if isinstance(statement, cst.While):
+        return loop.place is not None and loop.place.node is statement
+    if isinstance(statement, cst.Return):
+        return True
+    return any(isinstance(node, _GOES_ON) for arm in arms for node in walk(arm))
+
+
+def _is_behind_rare(test: Test, rare: set[tuple[int, int]]) -> bool:
+    """Whether it stands behind an `and` of something that seldom holds."""
+    stack = [test.place.node]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, cst.BooleanOperation):
+            if isinstance(node.operator, cst.And) and (id(node.left), id(test.ctx)) in rare:
+                return True
+            stack += [node.left, node.right]
+    child: cst.CSTNode = test.place.node
+    for parent in test.place.tree.ancestors(child):
+        if not isinstance(parent, (cst.BooleanOperation, cst.UnaryOperation)):
+            break
+        if isinstance(parent, cst.BooleanOperation) and (id(parent.left), id(test.ctx)) in rare:
+            return True
+        child = parent
+    return False
+
+
+__all__ = ["Branch", "branches"]

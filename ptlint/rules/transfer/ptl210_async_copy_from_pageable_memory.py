@@ -1,0 +1,87 @@
+"""PTL210 async-copy-from-pageable-memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ptlint.facts.copies import from_pageable, from_unpinned_loaders
+from ptlint.facts.program import ProgramFacts
+from ptlint.findings import Finding, Impact
+from ptlint.rule import Rule
+
+
+class AsyncCopyFromPageableMemory(Rule):
+    """
+    ## What it finds
+    `.to(device, non_blocking=True)` or `.cuda(non_blocking=True)` of memory that is known not to be pinned: batches of
+    a `DataLoader` with no `pin_memory=True`, and tensors made right there by `torch.from_numpy` or `torch.tensor`. The
+    copies of one statement are one finding. What happens outside of training and evaluation loops is shown with
+    `--preview` only.
+
+    ## Why it is slow
+    The GPU can fetch memory by itself only where it is pinned. From pageable memory the driver first stages the data in
+    a pinned buffer of its own, and the host waits for that: `non_blocking=True` promises what does not happen.
+
+    ## When it stays silent
+    - It is not known whether the memory is pinned: values of flags that cannot be read, tensors of unknown origin.
+    - The tensor holds no data and could be made on the device, which PTL203 reports.
+    - Accelerate or Lightning place the batches.
+
+    ## Example
+    ```python
+    loader = DataLoader(dataset, batch_size=64, num_workers=4, pin_memory=False)
+    for x, y in loader:
+        logits = model(x.to(device, non_blocking=True))
+        loss = criterion(logits, y.to(device, non_blocking=True))
+    ```
+
+    Use instead:
+    ```python
+    loader = DataLoader(dataset, batch_size=64, num_workers=4, pin_memory=True)
+    for x, y in loader:
+        logits = model(x.to(device, non_blocking=True))
+        loss = criterion(logits, y.to(device, non_blocking=True))
+    ```
+
+    ## Fix safety
+    There is no fix here: let the loader pin its batches, for which PTL102 has a fix. Pinning by hand right before the
+    copy is slower than the copy alone (PTL211).
+
+    ## How it is measured
+    Copies of image batches with `non_blocking=True`, from pageable and from pinned memory.
+
+    ## References
+    - https://pytorch.org/tutorials/intermediate/pinmem_nonblock.html
+    - https://pytorch.org/docs/stable/data.html#memory-pinning
+    """
+
+    code = "PTL210"
+    name = "async-copy-from-pageable-memory"
+    message = "`non_blocking=True` does nothing for memory that is not pinned: the host waits for this copy"
+    impact = Impact.MEDIUM
+    roots = ("non_blocking",)
+
+    def check(self, program: ProgramFacts) -> Iterator[Finding]:
+        if not program.accelerated:
+            return
+        seen: set[int] = set()
+        for use, move in sorted(from_unpinned_loaders(program), key=lambda item: item[1].place.start):
+            statement = id(move.place.tree.statement(move.place.node))
+            if statement not in seen:
+                seen.add(statement)
+                made = use.event.place
+                yield self.finding(
+                    move.place,
+                    advice="`pin_memory=True` for the loader",
+                    because=[f"the loader in row {made.row} of {made.path.name} does not pin its batches"],
+                )
+        for name, move in from_pageable(program):
+            statement = id(move.place.tree.statement(move.place.node))
+            if statement not in seen:
+                seen.add(statement)
+                yield self.finding(
+                    move.place,
+                    preview=program.hot(move) is None,
+                    advice="let a `DataLoader` with `pin_memory=True` load the data",
+                    because=[f"`{name}` gives pageable memory"],
+                )
