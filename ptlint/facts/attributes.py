@@ -117,6 +117,9 @@ def _tensor_attribute(run: Run, base: Tensor, name: str) -> Value:
         return Tensor(base.where, graph, base.dtype, base.batch, module=base.module, came=came)
     if name == "grad_fn":
         return UNKNOWN
+    if base.module is not None and torch_api.method("tensor", name) is None:
+        # `output.loss`: what a library's model returns is an object that holds tensors.
+        return Unknown(base.where, base.graph, base.batch, came=base.came, reads=base.reads)
     return Method(base, name)
 
 
