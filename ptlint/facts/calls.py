@@ -250,7 +250,7 @@ def _new_frame(run: Run, function: Function, args: Arguments, ctx: Ctx) -> Frame
 
 def bind_parameters(run: Run, function: Function, args: Arguments, inner: Frame) -> None:
     """Bind a call's arguments to the parameters of a function."""
-    from ptlint.facts.infer import by_use
+    from ptlint.facts.infer import by_annotation, by_use
 
     params = function.node.params
     names = [param.name.value for param in (*params.posonly_params, *params.params)]
@@ -289,8 +289,10 @@ def bind_parameters(run: Run, function: Function, args: Arguments, inner: Frame)
         mapping.rest = UNKNOWN if args.open else None
         values[params.star_kwarg.name.value] = mapping
     for name, value in values.items():
-        param_node = function.node
-        inner.locals[name] = by_use(run, value, name, inner, inner.place(_param(function, name) or param_node))
+        param = _param(function, name)
+        place = inner.place(param if param is not None else function.node)
+        shown = by_use(run, value, name, inner, place)
+        inner.locals[name] = by_annotation(run, shown, param.annotation if param is not None else None, inner, place)
         inner.bound[name] = inner.root
 
 

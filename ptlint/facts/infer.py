@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import libcst as cst
+
+from ptlint.facts import torch_api
 from ptlint.facts.events import Place
 from ptlint.facts.homes import Frame
 from ptlint.facts.run import Run
 from ptlint.facts.scopes import Use
-from ptlint.facts.values import ATTACHED, Module, Optimizer, Scaler, Tensor, Unknown, Value
+from ptlint.facts.values import (
+    ATTACHED,
+    Lib,
+    Module,
+    Optimizer,
+    ProjectClass,
+    Scaler,
+    Tensor,
+    Unknown,
+    Value,
+    options,
+)
 
 _MODULE_METHODS = frozenset(
     "parameters named_parameters state_dict load_state_dict train eval modules named_modules children buffers".split()
@@ -21,6 +35,23 @@ def by_use(run: Run, value: Value, name: str, frame: Frame, place: Place) -> Val
     if use is None:
         return value
     return shown_by(run, use, value, frame, place)
+
+
+def by_annotation(run: Run, value: Value, annotation: cst.Annotation | None, frame: Frame, place: Place) -> Value:
+    """`value`, or when it is unknown what the parameter's annotation says: a module or an optimizer."""
+    if annotation is None or not isinstance(value, Unknown):
+        return value
+    for cls in options(run.evaluate(annotation.annotation, frame)):
+        base = cls.name if isinstance(cls, Lib) else cls.lib_base if isinstance(cls, ProjectClass) else None
+        if base is not None and torch_api.is_module_class(base):
+            module = run.make(Module, place, frame.ctx, cls if isinstance(cls, ProjectClass) else None, tag="annotated")
+            module.open = True
+            return module
+        if base is not None and torch_api.is_optimizer(base):
+            optimizer = run.make(Optimizer, place, frame.ctx, tag="annotated")
+            optimizer.opaque = True
+            return optimizer
+    return value
 
 
 def shown_by(run: Run, use: Use, value: Unknown, frame: Frame, place: Place) -> Value:
