@@ -9,7 +9,7 @@ import libcst as cst
 from ptlint.edits.arguments import add_keyword, set_keyword
 from ptlint.edits.expressions import as_argument, replace
 from ptlint.edits.layout import CannotEdit
-from ptlint.facts.origins import ABSENT, DEFAULT, ITEM, OPTION, OTHER
+from ptlint.facts.origins import ABSENT, DEFAULT, ITEM, OPTION, OTHER, item_value
 from ptlint.findings import Edit
 from ptlint.paths import shown
 
@@ -29,28 +29,28 @@ def choose(origin: Origin, value: str, at: Place) -> tuple[Edit, ...]:
             raise CannotEdit(f"the option in row {origin.place.row} decides")
         return set_keyword(origin.place.tree, origin.place.node, "default", value)
     if origin.kind == ITEM:
-        return replace(origin.place.tree, _item_value(origin.place, origin.name), value)
+        node = item_value(origin.place)
+        if node is None:
+            raise CannotEdit(f"`{origin.name}` is set in row {origin.place.row} in an unusual way")
+        return replace(origin.place.tree, node, value)
     if origin.kind == OTHER:
         raise CannotEdit(f"`{origin.name}` is worked out elsewhere: set it there")
     return replace(origin.place.tree, origin.place.node, value)
 
 
-def choose_beside(origin: Origin, name: str, value: str, at: Place, call: Place) -> tuple[Edit, ...]:
-    """Give `call` the argument `name` too; in the dict that holds the argument of `origin`, where one does."""
-    if origin.kind != ITEM:
-        _same_file(call, at, name)
-        return _add(call, name, value)
-    place = origin.place
-    _same_file(place, at, origin.name)
-    tree = place.tree
-    if isinstance(place.node, cst.Arg):
-        call_node = tree.parent(place.node)
-        assert isinstance(call_node, cst.Call)
-        return add_keyword(tree, call_node, name, value)
-    if not isinstance(place.node, cst.DictElement):
-        raise CannotEdit(f"`{origin.name}` is set in row {place.row}: set `{name}` beside it")
-    end = tree.outer_span(place.node.value)[1]
-    quote = tree.code(place.node.key)[-1]
+def choose_beside(item: Place, name: str, value: str, at: Place) -> tuple[Edit, ...]:
+    """Put `name` with `value` beside an item of a dict, for a finding at `at`."""
+    tree = item.tree
+    if item.path != at.path:
+        raise CannotEdit(f"the call's options stand in {shown(item.path)}, row {item.row}")
+    if isinstance(item.node, cst.Arg):
+        call = tree.parent(item.node)
+        assert isinstance(call, cst.Call)
+        return add_keyword(tree, call, name, value)
+    if not (isinstance(item.node, cst.DictElement) and isinstance(item.node.key, cst.SimpleString)):
+        raise CannotEdit(f"the call's options are filled in row {item.row}: set `{name}` there")
+    end = tree.outer_span(item.node.value)[1]
+    quote = tree.code(item.node.key)[-1]
     return (Edit(end, end, f", {quote}{name}{quote}: {as_argument(value)}"),)
 
 
@@ -64,16 +64,6 @@ def _add(call: Place, name: str, value: str) -> tuple[Edit, ...]:
 
 def _words(call: Place) -> frozenset[str]:
     return frozenset[str]().union(*(statement.words for statement in call.file.outline.statements))
-
-
-def _item_value(place: Place, name: str) -> cst.BaseExpression:
-    node = place.node
-    if isinstance(node, (cst.DictElement, cst.Arg)):
-        return node.value
-    statement = place.tree.statement(node)
-    if isinstance(statement, cst.Assign) and len(statement.targets) == 1:
-        return statement.value
-    raise CannotEdit(f"`{name}` is set in row {place.row} in an unusual way")
 
 
 def _same_file(place: Place, at: Place, name: str) -> None:

@@ -10,7 +10,18 @@ import libcst as cst
 
 from ptlint.facts import datasets, guards, roles
 from ptlint.facts.events import Assign, Call, Construct, Ctx, Iterate, Move, Place
-from ptlint.facts.origins import ABSENT, CONSTANT, DEFAULT, ITEM, LITERAL, OTHER, OWN_DEFAULT, Origin, Origins
+from ptlint.facts.origins import (
+    ABSENT,
+    CONSTANT,
+    DEFAULT,
+    ITEM,
+    LITERAL,
+    OTHER,
+    OWN_DEFAULT,
+    Origin,
+    Origins,
+    item_value,
+)
 from ptlint.facts.scopes import walk
 from ptlint.facts.values import (
     DEVICE,
@@ -81,6 +92,10 @@ class LoaderUse:
         """Where an argument was chosen."""
         return self.loading.origins.of(self.args, name, self.site, self.ctx)
 
+    def item(self, name: str) -> Place | None:
+        """Where an argument that is spread into the call stands in its dict."""
+        return self.args.origins.get(name) if name not in self.args.nodes else None
+
     def place(self, origin: Origin) -> Place:
         """Where to speak of a choice: the call that could make it, else the loader's own."""
         return origin.site if origin.kind in (ABSENT, DEFAULT) else self.event.place
@@ -122,10 +137,8 @@ class LoaderUse:
         given = self.args.nodes.get("num_workers")
         if given is not None:
             return self.site, given.value
-        origin = self.origin("num_workers")
-        if origin.kind == ITEM and isinstance(origin.place.node, (cst.DictElement, cst.Arg)):
-            return origin.place, origin.place.node.value
-        return self.site, None
+        item = self.item("num_workers")
+        return (item, item_value(item)) if item is not None else (self.site, None)
 
     @property
     def workers_text(self) -> str | None:

@@ -82,7 +82,21 @@ class Origins:
                 if up.kind == "frame" and up.place is not None and up.place.node is call.node and up.parent is not None:
                     # The keyword of a project function's call that its `**kwargs` passed on.
                     return self._trace(place.node.value, name, call, up.parent, 1)
-        return Origin(ITEM, place, site, name)
+        value = item_value(place)
+        if value is None:
+            return Origin(OTHER, place, site, name)
+        if isinstance(value, _LITERALS) or _is_constant_name(value):
+            return Origin(ITEM, place, site, name)
+        where = self._context_of(place, site, ctx)
+        return self._trace(value, name, place, where, 1) if where is not None else Origin(OTHER, place, site, name)
+
+    def _context_of(self, place: Place, site: Place, ctx: Ctx) -> Ctx | None:
+        """The context in which something at `place` ran: that of `site` in the same function, or a file's own."""
+        function = _function_around(place)
+        if function is None:
+            home = self._facts.run.homes.get(place.path)
+            return home.ctx if home is not None else None
+        return ctx if function is _function_around(site) else None
 
     def _trace(self, node: cst.BaseExpression, name: str, site: Place, ctx: Ctx, hops: int) -> Origin:
         here = site.at(node)
@@ -173,6 +187,19 @@ class Origins:
         if place is None or not isinstance(place.node, cst.Call) or id(place.node) in self._library:
             return None
         return place
+
+
+def item_value(place: Place) -> cst.BaseExpression | None:
+    """The expression of a dict's item, of a keyword argument, or of what is assigned to a subscript."""
+    node = place.node
+    if isinstance(node, (cst.DictElement, cst.Arg)):
+        return node.value
+    statement = place.tree.statement(node)
+    return statement.value if isinstance(statement, cst.Assign) and len(statement.targets) == 1 else None
+
+
+def _function_around(place: Place) -> cst.CSTNode | None:
+    return next((node for node in place.tree.ancestors(place.node) if isinstance(node, cst.FunctionDef)), None)
 
 
 def _args(site: Place) -> tuple[cst.Arg, ...]:

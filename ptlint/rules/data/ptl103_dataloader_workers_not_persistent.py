@@ -8,7 +8,7 @@ from ptlint.edits import CannotEdit
 from ptlint.edits.choices import choose, choose_beside
 from ptlint.facts.events import Place
 from ptlint.facts.loading import WORKERS, LoaderUse
-from ptlint.facts.origins import ABSENT, ITEM
+from ptlint.facts.origins import ABSENT
 from ptlint.facts.program import ProgramFacts
 from ptlint.findings import Finding, Fix, Impact, Safety
 from ptlint.rule import Rule
@@ -93,12 +93,12 @@ class DataloaderWorkersNotPersistent(Rule):
 
     @staticmethod
     def _fix(use: LoaderUse, value: str | None, at: Place) -> tuple[Fix | None, str]:
-        origin, workers = use.origin("persistent_workers"), use.origin("num_workers")
+        origin, item = use.origin("persistent_workers"), use.item("num_workers")
         if value is None or (value != "True" and origin.site.node is not use.site.node):
             return None, "the number of workers may be 0, and is not in sight here"
         try:
-            if origin.kind == ABSENT and workers.kind == ITEM:
-                edits = choose_beside(workers, "persistent_workers", value, at, use.site)
+            if origin.kind == ABSENT and item is not None:
+                edits = choose_beside(item, "persistent_workers", value, at)
             else:
                 edits = choose(origin, value, at)
         except CannotEdit as error:
