@@ -7,7 +7,7 @@ free, so those count as one.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -202,12 +202,24 @@ def is_token(read: Read, loop: Ctx, program: ProgramFacts) -> bool:
 
 
 def _eats_itself(forward: Forward) -> bool:
-    cores = [option.core for option in options(forward.module) if isinstance(option, Module)]
-    for value in forward.args:
-        for option in options(value):
-            if isinstance(option, Tensor) and any(option.module is core for core in cores):
-                return True
-    return False
+    parts = {id(part) for option in options(forward.module) if isinstance(option, Module) for part in parts_of(option)}
+    return any(
+        isinstance(option, Tensor) and option.module is not None and id(option.module) in parts
+        for value in forward.args
+        for option in options(value)
+    )
+
+
+def parts_of(module: Module) -> Iterator[Module]:
+    """A module's core and all modules below it."""
+    stack: list[Value] = [module.core]
+    seen: set[int] = set()
+    while stack:
+        for option in options(stack.pop()):
+            if isinstance(option, Module) and id(option) not in seen:
+                seen.add(id(option))
+                yield option
+                stack.extend((*option.attrs.values(), *option.children))
 
 
 # What leaves an evaluation loop

@@ -398,7 +398,7 @@ for _short in "exp log log2 log10 sqrt isnan isinf isfinite floor ceil pow sin c
 
 def numpy_call(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
     """A NumPy function: host data; a device tensor given to it is read."""
-    reads = read_all(run, args, place, frame, "numpy")
+    reads = read_all(run, args, place, frame, "numpy") | reads_of(*args.keywords.values())
     api = torch_api.lookup(name)
     if api is not None and api.returns in ("number", "bool"):
         return Num("any", reads=reads)

@@ -108,7 +108,11 @@ def construct(run: Run, api: Api, args: Arguments, place: Place, frame: Frame) -
         run.emit(Construct(place, frame.ctx, made))
         return made
     if name == "torch.nn.Parameter":
-        return Tensor(HOST, ATTACHED, fresh=True)
+        data = args.get("data", 0, NONE)
+        lies = {option.where for option in options(data) if isinstance(option, (Tensor, Unknown))}
+        wants = args.get("requires_grad", 1, Const(True))
+        graph = DETACHED if isinstance(wants, Const) and not wants.value else ATTACHED
+        return Tensor(lies.pop() if len(lies) == 1 else HOST, graph, fresh=True)
     return None
 
 
