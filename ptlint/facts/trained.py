@@ -143,13 +143,13 @@ class UsedModels:
             return None
         return place if isinstance(place.tree.statement(place.node), cst.Assign) else None
 
-    def wrappers(self, module: Module) -> list[Construct]:
-        """What wraps a model: DataParallel, DDP, FSDP, AveragedModel, in order."""
-        return [
-            event
+    def wrappers(self, module: Module) -> set[str]:
+        """What wraps a model, unless an option that is off by default asks for it: "dataparallel", "ddp", "fsdp"…"""
+        return {
+            event.value.wrapper
             for event in self.program.made(Module)
-            if isinstance(event.value, Module) and event.value.wrapper and event.value.core is module.core
-        ]
+            if isinstance(event.value, Module) and event.value.core is module.core and not _rare(event.ctx)
+        }
 
     # What speaks against compiling
 

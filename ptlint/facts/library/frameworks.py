@@ -49,6 +49,18 @@ def _accelerator(run: Run, name: str, args: Arguments, place: Place, frame: Fram
     return made
 
 
+@models("apex.amp.initialize")
+def _apex(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
+    if args.has("optimizers", 1):
+        return Tuple((args.get("models", 0), args.get("optimizers", 1)))
+    return args.get("models", 0)
+
+
+@models("apex.amp.scale_loss")
+def _apex_loss(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
+    return derived([args.get("loss", 0)])
+
+
 @models("torch.cuda.Event", "torch.Event")
 def _event(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
     return run.make(Other, place, frame.ctx, "event")

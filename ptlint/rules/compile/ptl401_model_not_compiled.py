@@ -83,8 +83,8 @@ class ModelNotCompiled(Rule):
 
     ## Fix safety
     Unsafe: fused kernels round otherwise, the first steps take long, and a C++ compiler and Triton must be there. The
-    fix compiles in place, so that the keys of checkpoints stay as they are; with DistributedDataParallel it compiles
-    what wraps the model. It is withheld where compiling in place has no effect or breaks something: `nn.DataParallel`,
+    fix compiles in place, so that the keys of checkpoints stay as they are; DistributedDataParallel around it still
+    splits the graph at its buckets. It is withheld where compiling in place has no effect or breaks something: `nn.DataParallel`,
     models pickled for other processes or traced later, models run through other methods than a call, classes of
     `torch.nn` itself (there `torch.compile(model)` is the way).
 
@@ -109,15 +109,13 @@ class ModelNotCompiled(Rule):
         if not program.accelerated or program.uses_hf_trainer or models.compiles() or models.differentiates_twice():
             return
         trained = models.trained()
-        for used in trained or models.evaluated():
-            if program.managed(used.loop):
-                return
-            if models.unfit(used):
-                continue
-            yield self._found(program, models, used, preview=not trained)
-            return
+        fit = [used for used in trained or models.evaluated() if not models.unfit(used)]
+        if fit and not any(program.managed(used.loop) for used in fit):
+            yield self._found(program, models, fit[0], fit[1:], preview=not trained)
 
-    def _found(self, program: ProgramFacts, models: UsedModels, used: UsedModel, *, preview: bool) -> Finding:
+    def _found(
+        self, program: ProgramFacts, models: UsedModels, used: UsedModel, others: list[UsedModel], *, preview: bool
+    ) -> Finding:
         fix: Fix | None = None
         withheld = ""
         try:
@@ -127,14 +125,14 @@ class ModelNotCompiled(Rule):
         loop = used.loop.place
         where = "" if loop is None or loop.path == used.place.path else f" of {loop.path.name}"
         verb = "evaluates" if preview else "trains"
-        name = _name(used.place)
-        in_place = f"`{name[1]}.compile()`" if name is not None else "`model.compile()`"
+        named = _name(used.place)
+        name = named[1] if named is not None else "model"
+        written = f"{name} = torch.compile({name})" if _is_torchs_own(used.module) else f"{name}.compile()"
+        likewise = [f"`{found[1]}`" for other in others if (found := _name(other.place)) is not None]
         return self.finding(
             used.place,
             preview=preview,
-            advice=f"write {in_place} after this"
-            if not _is_torchs_own(used.module)
-            else f"write `{name[1] if name else 'model'} = torch.compile({name[1] if name else 'model'})` after this",
+            advice=f"write `{written}` after this" + (f", and likewise for {', '.join(likewise)}" if likewise else ""),
             fix=fix,
             withheld=withheld,
             because=(f"the loop at line {loop.row}{where} {verb} it" if loop is not None else f"a loop {verb} it",),
@@ -146,7 +144,7 @@ def _is_torchs_own(module: Module) -> bool:
     cls = module.core.cls
     if isinstance(cls, ProjectClass):
         return cls.find("forward") is None
-    return isinstance(cls, Lib) and cls.name.startswith("torch.nn.")
+    return isinstance(cls, Lib) and cls.name.startswith("torch.nn.") and not module.core.wrapper
 
 
 def _name(place: Place) -> tuple[cst.CSTNode, str] | None:
@@ -154,7 +152,7 @@ def _name(place: Place) -> tuple[cst.CSTNode, str] | None:
     statement = place.tree.statement(place.node)
     if isinstance(statement, cst.Assign) and len(statement.targets) == 1:
         target = statement.targets[0].target
-        if isinstance(target, (cst.Name, cst.Attribute)):
+        if isinstance(target, (cst.Name, cst.Attribute)) and place.node in (target, *_chain(statement.value)):
             return statement, place.tree.code(target)
     if isinstance(statement, cst.Expr) and statement.value is place.node and isinstance(place.node, cst.Call):
         func = place.node.func
@@ -163,18 +161,22 @@ def _name(place: Place) -> tuple[cst.CSTNode, str] | None:
     return None
 
 
+def _chain(node: cst.BaseExpression) -> Iterator[cst.CSTNode]:
+    """An expression and what its methods are called on: `Net().to(device).train()`, `Net().to(device)`, `Net()`."""
+    yield node
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        node = node.func.value
+        yield node
+
+
 def _fix(program: ProgramFacts, models: UsedModels, used: UsedModel) -> Fix:
     if program.config.torch_version < (2, 2):
         raise CannotEdit("`Module.compile` needs PyTorch 2.2")
-    place = used.place
-    for event in models.wrappers(used.module):
-        wrapper = event.value.wrapper if isinstance(event.value, Module) else ""
-        if wrapper == "dataparallel":
-            raise CannotEdit("`nn.DataParallel` copies the model in each step; compile with DistributedDataParallel")
-        if wrapper == "fsdp":
-            raise CannotEdit("with FSDP the blocks are compiled one by one before they are wrapped")
-        if wrapper == "ddp":
-            place = event.place
+    wrappers = models.wrappers(used.module)
+    if "dataparallel" in wrappers:
+        raise CannotEdit("`nn.DataParallel` copies the model in each step; compile with DistributedDataParallel")
+    if "fsdp" in wrappers:
+        raise CannotEdit("with FSDP the blocks are compiled one by one before they are wrapped")
     if models.sent_to_processes(used.module):
         raise CannotEdit("the model is sent to other processes, and what compiled it does not go with it")
     if models.traced(used.module):
@@ -183,14 +185,12 @@ def _fix(program: ProgramFacts, models: UsedModels, used: UsedModel) -> Fix:
         raise CannotEdit("compiling in place captures nothing of a class of `torch.nn` itself")
     if not models.called_itself(used):
         raise CannotEdit("the loop runs it through other methods, and `compile` covers only a call of the model")
-    if place.file is not used.place.file:
-        raise CannotEdit(f"{place.path.name} wraps it at line {place.row}: compile it there")
-    found = _name(place)
+    found = _name(used.place)
     if found is None:
         raise CannotEdit("no name stands for the model here")
     statement, name = found
     return Fix(
         f"Compile it in place: `{name}.compile()`",
         Safety.UNSAFE,
-        insert_after(place.tree, statement, [f"{name}.compile()"]),
+        insert_after(used.place.tree, statement, [f"{name}.compile()"]),
     )
