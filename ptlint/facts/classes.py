@@ -14,6 +14,7 @@ from ptlint.facts.run import Run
 from ptlint.facts.values import (
     UNKNOWN,
     CallArgs,
+    Device,
     Function,
     Instance,
     Join,
@@ -249,6 +250,8 @@ def enter(run: Run, value: Value, place: Place, frame: Frame) -> tuple[list[Mode
     for option in options(value):
         if isinstance(option, Mode):
             modes.append(option)
+        elif isinstance(option, Device):  # `with torch.device("cuda"):` new tensors go there
+            modes.append(Mode("device", device=option.type, name="torch.device", place=place))
         elif isinstance(option, Other) and option.kind == "managed":
             modes.extend(mode for mode in option.attrs.values() if isinstance(mode, Mode))
             entered = option.attrs.get("entered", UNKNOWN)

@@ -86,6 +86,8 @@ def pinned_by_hand(program: ProgramFacts) -> Iterator[tuple[Move, Ctx, cst.Call]
     """`t.pin_memory().to(device)` in hot code where nothing overlaps with it, with the loop and the call that pins."""
     if not program.accelerated or program.words & _CONCURRENT:
         return
+    found: list[tuple[Move, Ctx, cst.Call]] = []
+    prefetched: set[int] = set()
     for move in program.events(Move):
         call = move.place.node
         loop = program.hot(move)
@@ -94,10 +96,14 @@ def pinned_by_hand(program: ProgramFacts) -> Iterator[tuple[Move, Ctx, cst.Call]
         pinning = call.func.value
         if not isinstance(pinning, cst.Call) or not isinstance(pinning.func, cst.Attribute) or pinning.args:
             continue
-        if pinning.func.attr.value != "pin_memory" or not to_accelerator(move):
+        if pinning.func.attr.value != "pin_memory" or not to_accelerator(move) or program.off_path(move.ctx):
             continue
-        if not _is_prefetch(program, move, loop) and not program.off_path(move.ctx):
-            yield move, loop, pinning
+        if _is_prefetch(program, move, loop):
+            prefetched.add(id(call))
+        else:
+            found.append((move, loop, pinning))
+    # What fetches ahead in one loop is written for that, whoever else calls it.
+    yield from (item for item in found if id(item[0].place.node) not in prefetched)
 
 
 def _is_prefetch(program: ProgramFacts, event: Event, loop: Ctx) -> bool:

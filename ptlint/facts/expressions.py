@@ -293,9 +293,14 @@ def _operate(run: Run, a: Value, b: Value, operator: str, frame: Frame, node: cs
     return UNKNOWN
 
 
+_BITWISE = frozenset({"BitAnd", "BitOr", "BitXor"})
+
+
 def _promoted(a: Value, b: Value, operator: str) -> str | None:
     """The dtype of an operation's result, where the operands say it."""
     dtypes = [value.dtype for value in (a, b) if isinstance(value, Tensor)]
+    if operator in _BITWISE and dtypes == ["bool", "bool"]:
+        return "bool"
     floating = next((dtype for dtype in dtypes if dtype in FLOATING), None)
     return floating or ("float" if operator == "Divide" else None)
 
@@ -452,7 +457,7 @@ def _unary(run: Run, node: cst.UnaryOperation, frame: Frame) -> Value:
     if isinstance(value, Const) and isinstance(node.operator, cst.Minus) and type_of(value.value) in ("int", "float"):
         return Const(-value.value, value.soft)
     if isinstance(value, Tensor):
-        return kept(tensor_of(run, (value,), frame), (value,))
+        return kept(tensor_of(run, (value,), frame, dtype=value.dtype), (value,))
     return value if isinstance(value, (Num, Unknown, Array)) else Num("any")
 
 

@@ -177,7 +177,7 @@ def made(run: Run, api: Api, args: Arguments, place: Place, frame: Frame) -> Val
     else:
         for mode in frame.ctx.modes():
             if mode.kind == "device":
-                where = DEVICE if mode.device == "cuda" else UNSURE
+                where = Device(mode.device or "unknown").where
                 break
     if api.qualname.startswith("torch.cuda."):
         where = DEVICE

@@ -26,7 +26,8 @@ class PinnedByHandEveryStep(Rule):
     ## When it stays silent
     - The memory was pinned before the loop, or a loader pins it, in a thread of its own.
     - The program works with threads or streams of its own, in which the copies may overlap with other work.
-    - The next batch is fetched between the forward and the backward pass, while the device is busy.
+    - The next batch is fetched between the forward and the backward pass, while the device is busy, by one of those
+      who call the function.
 
     ## Example
     ```python
