@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ptlint.facts.events import Call, Construct, Forward, Place
+from ptlint.facts.occurrences import BIND, occurrences
 from ptlint.facts.scopes import dotted, walk
 from ptlint.facts.values import Lib, Module, ProjectClass, Value, options
 
 if TYPE_CHECKING:
     from ptlint.facts.program import ProgramFacts
-    from ptlint.syntax.tree import Tree
 
 SEQUENTIAL = "torch.nn.Sequential"
 CONVS = frozenset(f"torch.nn.Conv{kind}{n}d" for kind in ("", "Transpose") for n in (1, 2, 3))
@@ -228,27 +228,6 @@ def _only_use(norm: Forward) -> bool:
     function = next((above for above in tree.ancestors(node) if isinstance(above, cst.FunctionDef)), None)
     if function is None:
         return False
-    # In the order in which they run: a statement reads names before it binds them.
-    names = sorted(
-        (tree.span(tree.statement(name) or name)[0], _binds(tree, name), tree.span(name)[0], name is argument)
-        for name in walk(function, into_scopes=True)
-        if isinstance(name, cst.Name) and name.value == argument.value and not _is_keyword(tree, name)
-    )
-    here = next((index for index, (*_, is_argument) in enumerate(names) if is_argument), None)
-    if not here:
-        return False
-    return names[here - 1][1] and all(binds for _, binds, *_ in names[here + 1 : here + 2])
-
-
-def _binds(tree: Tree, name: cst.Name) -> bool:
-    parent = tree.parent(name)
-    if isinstance(parent, cst.Element) and isinstance(tree.parent(parent), (cst.Tuple, cst.List)):
-        parent = tree.parent(tree.parent(parent) or parent)
-    return isinstance(parent, (cst.AssignTarget, cst.Param))
-
-
-def _is_keyword(tree: Tree, name: cst.Name) -> bool:
-    parent = tree.parent(name)
-    return (isinstance(parent, cst.Arg) and parent.keyword is name) or (
-        isinstance(parent, cst.Attribute) and parent.attr is name
-    )
+    names = occurrences(tree, function, argument.value)
+    here = next((index for index, name in enumerate(names) if name.node is argument), 0)
+    return here > 0 and names[here - 1].kind == BIND and all(n.kind == BIND for n in names[here + 1 : here + 2])

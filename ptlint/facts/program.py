@@ -78,7 +78,9 @@ def execute_program(run: Run) -> None:
 
 
 LOOP_WORDS = frozenset({"no_grad", "inference_mode", "set_grad_enabled", "eval", "empty_cache", "synchronize"})
-VISIT_WORDS = frozenset({"backward", "DataLoader", "GradScaler", "set_detect_anomaly", "detect_anomaly", "environ"})
+VISIT_WORDS = frozenset(
+    "backward DataLoader GradScaler set_detect_anomaly detect_anomaly environ MultiheadAttention".split()
+)
 ITEM_WORDS = frozenset(
     "tensor as_tensor Tensor FloatTensor LongTensor load loadtxt read_csv read_json iloc readlines File cuda to".split()
 )
