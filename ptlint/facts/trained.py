@@ -14,7 +14,7 @@ from ptlint.facts.iteration import sources
 from ptlint.facts.models import parts
 from ptlint.facts.roles import in_forward
 from ptlint.facts.scopes import walk
-from ptlint.facts.values import Const, Items, Lib, Module, Optimizer, Tuple, Value, options
+from ptlint.facts.values import Const, Items, Lib, Module, Optimizer, ProjectClass, Tuple, Value, options
 
 if TYPE_CHECKING:
     from ptlint.facts.program import ProgramFacts
@@ -261,6 +261,22 @@ class UsedModels:
             for option in options(event.module)
             if isinstance(option, Module)
         )
+
+
+def runs_as_torchs_own(module: Module) -> bool:
+    """Whether the `forward` of a class of `torch.nn` itself runs a module: compiled in place, that captures nothing."""
+    cls = module.core.cls
+    if isinstance(cls, ProjectClass):
+        return cls.find("forward") is None
+    return isinstance(cls, Lib) and cls.name.startswith("torch.nn.") and not module.core.wrapper
+
+
+def wraps(module: Module, wrapper: Module) -> bool:
+    """Whether a wrapper is among those around a module, or is the module itself."""
+    current: Module | None = module
+    while current is not None and current is not wrapper:
+        current = current.inner
+    return current is wrapper
 
 
 def _first_places(program: ProgramFacts) -> dict[int, tuple[int, Construct]]:

@@ -9,8 +9,7 @@ import libcst as cst
 
 from ptlint.edits import CannotEdit, insert_after
 from ptlint.facts.events import Place
-from ptlint.facts.trained import UsedModel, UsedModels
-from ptlint.facts.values import Lib, Module, ProjectClass
+from ptlint.facts.trained import UsedModel, UsedModels, runs_as_torchs_own
 from ptlint.findings import Finding, Fix, Impact, Safety
 from ptlint.rule import Rule
 
@@ -84,9 +83,9 @@ class ModelNotCompiled(Rule):
     ## Fix safety
     Unsafe: fused kernels round otherwise, the first steps take long, and a C++ compiler and Triton must be there. The
     fix compiles in place, so that the keys of checkpoints stay as they are; DistributedDataParallel around it still
-    splits the graph at its buckets. It is withheld where compiling in place has no effect or breaks something: `nn.DataParallel`,
-    models pickled for other processes or traced later, models run through other methods than a call, classes of
-    `torch.nn` itself (there `torch.compile(model)` is the way).
+    splits the graph at its buckets. It is withheld where compiling in place has no effect or breaks something:
+    `nn.DataParallel`, models pickled for other processes or traced later, models run through other methods than a
+    call, classes of `torch.nn` itself (there `torch.compile(model)` is the way).
 
     ## How it is measured
     Steps a second of the training loop after a warm-up, compile time apart; losses are compared.
@@ -127,7 +126,7 @@ class ModelNotCompiled(Rule):
         verb = "evaluates" if preview else "trains"
         named = _name(used.place)
         name = named[1] if named is not None else "model"
-        written = f"{name} = torch.compile({name})" if _is_torchs_own(used.module) else f"{name}.compile()"
+        written = f"{name} = torch.compile({name})" if runs_as_torchs_own(used.module) else f"{name}.compile()"
         likewise = [f"`{found[1]}`" for other in others if (found := _name(other.place)) is not None]
         return self.finding(
             used.place,
@@ -137,14 +136,6 @@ class ModelNotCompiled(Rule):
             withheld=withheld,
             because=(f"the loop at line {loop.row}{where} {verb} it" if loop is not None else f"a loop {verb} it",),
         )
-
-
-def _is_torchs_own(module: Module) -> bool:
-    """Whether a class of `torch.nn` itself runs it, where compiling in place captures nothing."""
-    cls = module.core.cls
-    if isinstance(cls, ProjectClass):
-        return cls.find("forward") is None
-    return isinstance(cls, Lib) and cls.name.startswith("torch.nn.") and not module.core.wrapper
 
 
 def _name(place: Place) -> tuple[cst.CSTNode, str] | None:
@@ -181,7 +172,7 @@ def _fix(program: ProgramFacts, models: UsedModels, used: UsedModel) -> Fix:
         raise CannotEdit("the model is sent to other processes, and what compiled it does not go with it")
     if models.traced(used.module):
         raise CannotEdit("the model is traced or exported later, which fails for a compiled one")
-    if _is_torchs_own(used.module):
+    if runs_as_torchs_own(used.module):
         raise CannotEdit("compiling in place captures nothing of a class of `torch.nn` itself")
     if not models.called_itself(used):
         raise CannotEdit("the loop runs it through other methods, and `compile` covers only a call of the model")

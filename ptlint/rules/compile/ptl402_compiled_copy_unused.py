@@ -1,0 +1,161 @@
+"""PTL402 compiled-copy-unused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ptlint.edits import CannotEdit, replace
+from ptlint.facts.events import Call, Construct, Ctx, Forward, Place
+from ptlint.facts.scopes import walk
+from ptlint.facts.trained import runs_as_torchs_own, wraps
+from ptlint.facts.values import Module, options
+from ptlint.findings import Finding, Fix, Impact, Safety
+from ptlint.rule import Rule
+
+if TYPE_CHECKING:
+    from ptlint.facts.program import ProgramFacts
+
+
+class CompiledCopyUnused(Rule):
+    """
+    ## What it finds
+    A call of `torch.compile(model)` whose result is dropped, or given a name that the loop does not call: the loop
+    goes on with the model itself, in eager mode.
+
+    ## Why it is slow
+    `torch.compile` leaves the model as it is and returns a wrapper around it. Only what is called through the wrapper
+    is compiled, so the program believes itself compiled and gains nothing.
+
+    ## When it stays silent
+    - A loop calls the wrapper, or something around it, on some path.
+    - The wrapper is handed to a library, which may call it.
+    - No loop calls the model either.
+
+    ## Example
+    ```python
+    torch.compile(model)
+    for images, labels in DataLoader(dataset, batch_size=64):
+        optimizer.zero_grad()
+        criterion(model(images.to(device)), labels.to(device)).backward()
+        optimizer.step()
+    ```
+
+    Use instead:
+    ```python
+    model = torch.compile(model)
+    for images, labels in DataLoader(dataset, batch_size=64):
+        optimizer.zero_grad()
+        criterion(model(images.to(device)), labels.to(device)).backward()
+        optimizer.step()
+    ```
+
+    ## Fix safety
+    Unsafe: now the model is compiled, with other rounding, a slow first step and the need for a C++ compiler and
+    Triton. The fix compiles in place, so that the keys of checkpoints stay; a class of `torch.nn` itself is given its
+    wrapper as the new value of its name, as in the example, because compiling in place captures nothing there.
+
+    ## How it is measured
+    Steps a second of the loop after a warm-up, before and after.
+
+    ## References
+    - https://docs.pytorch.org/docs/stable/generated/torch.compile.html
+    """
+
+    code = "PTL402"
+    name = "compiled-copy-unused"
+    message = "the result of `torch.compile` is not what the loop calls"
+    impact = Impact.HIGH
+    fixable = "unsafe"
+    torch = ">=2.0"
+    roots = ("torch.compile", "compile")
+
+    def check(self, program: ProgramFacts) -> Iterator[Finding]:
+        for event in program.made(Module):
+            compiled = event.value
+            if not isinstance(compiled, Module) or compiled.wrapper != "compile" or compiled.inner is None:
+                continue
+            dropped = isinstance(event.place.tree.parent(event.place.node), cst.Expr)
+            loop = _loop_with_original(program, event, compiled)
+            if loop is None or (not dropped and _is_handed_on(program, compiled)):
+                continue
+            fix: Fix | None = None
+            withheld = ""
+            try:
+                fix = _fix(event.place, compiled, dropped=dropped)
+            except CannotEdit as refusal:
+                withheld = refusal.reason
+            row = loop.place.row if loop.place is not None else 0
+            yield self.finding(
+                event.place,
+                message="the result of `torch.compile` is dropped" if dropped else None,
+                advice="call what `torch.compile` returns, or compile in place: `model.compile()`",
+                fix=fix,
+                withheld=withheld,
+                because=(f"the loop at line {row} calls the model that was given to `torch.compile`",),
+            )
+
+
+def _loop_with_original(program: ProgramFacts, event: Construct, compiled: Module) -> Ctx | None:
+    """The first loop that calls the model past its compiled copy; None when anything calls the copy."""
+    found: Ctx | None = None
+    for call in program.events(Forward):
+        for option in options(call.module):
+            if not isinstance(option, Module):
+                continue
+            if wraps(option, compiled):
+                return None
+            loop = program.hot(call)
+            if option.core is compiled.core and call.outer and call.order > event.order and loop is not None:
+                found = found or loop
+    return found
+
+
+def _is_handed_on(program: ProgramFacts, compiled: Module) -> bool:
+    """Whether a library is given the compiled copy."""
+    return any(
+        isinstance(option, Module) and wraps(option, compiled)
+        for call in program.events(Call)
+        for value in (*call.args.bound.values(), *call.args.extra)
+        for option in options(value)
+        if call.name != "torch.compile"
+    )
+
+
+def _fix(place: Place, compiled: Module, *, dropped: bool) -> Fix:
+    tree, call = place.tree, place.node
+    if not isinstance(call, cst.Call) or not call.args or call.args[0].star:
+        raise CannotEdit("the model is not an argument that is written here")
+    model = call.args[0].value
+    if not isinstance(model, (cst.Name, cst.Attribute)):
+        raise CannotEdit("no name stands for the model here")
+    name = tree.code(model)
+    if runs_as_torchs_own(compiled):
+        if not dropped:
+            raise CannotEdit("the name of the compiled copy is the one to call in the loop")
+        text = f"{name} = {tree.code(call)}"
+        return Fix("Call what `torch.compile` returns", Safety.UNSAFE, replace(tree, tree.statement(call) or call, text))
+    rest = ", ".join(tree.code(arg) for arg in call.args[1:])
+    text = f"{name}.compile({rest})"
+    if dropped:
+        return Fix(f"Compile it in place: `{text}`", Safety.UNSAFE, replace(tree, call, text))
+    statement = tree.statement(call)
+    if not isinstance(statement, cst.Assign) or len(statement.targets) != 1 or statement.value is not call:
+        raise CannotEdit("the compiled copy is part of a longer expression")
+    target = statement.targets[0].target
+    if not isinstance(target, cst.Name) or _is_read(place, target.value):
+        raise CannotEdit("the compiled copy is used elsewhere")
+    return Fix(f"Compile it in place: `{text}`", Safety.UNSAFE, replace(tree, statement, text))
+
+
+def _is_read(place: Place, name: str) -> bool:
+    """Whether a name stands anywhere else in its function or file."""
+    scope = next((above for above in place.tree.ancestors(place.node) if isinstance(above, cst.FunctionDef)), None)
+    if scope is not None:
+        return sum(isinstance(node, cst.Name) and node.value == name for node in walk(scope, into_scopes=True)) > 1
+    statements = place.file.outline.statements
+    return sum(name in statement.words for statement in statements) > 1 or (
+        sum(isinstance(node, cst.Name) and node.value == name for node in place.tree.walk()) > 1
+    )
