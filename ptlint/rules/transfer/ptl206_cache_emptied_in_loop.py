@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ptlint.edits import CannotEdit, delete_statement
+from ptlint.edits import CannotEdit, delete_statement, replace_statements
 from ptlint.facts.memory import Emptied, emptied
 from ptlint.facts.roles import TRAINING
 from ptlint.findings import Edit, Finding, Fix, Impact, Safety
@@ -105,17 +105,24 @@ def _message(found: Emptied) -> str:
 
 def _because(found: Emptied) -> list[str]:
     place = found.loop.place
-    return [f"it runs in the {found.loop.role} loop in row {place.row} of {place.path.name}"] if place is not None else []
+    if place is None:
+        return []
+    return [f"it runs in the {found.loop.role} loop in row {place.row} of {place.path.name}"]
 
 
 def _fix(found: Emptied) -> tuple[Fix | None, str]:
     tree = found.first.place.tree
+    nodes = list({id(call.place.node): call.place.node for call in found.calls}.values())
+    if not all(isinstance(tree.parent(node), cst.Expr) for node in nodes):
+        return None, "the result of the call is used"
     edits: list[Edit] = []
     try:
-        for call in found.calls:
-            if not isinstance(tree.parent(call.place.node), cst.Expr):
-                return None, "the result of the call is used"
-            edits += delete_statement(tree, call.place.node)
+        block = tree.parent(tree.body_statement(nodes[0]) or nodes[0])
+        if isinstance(block, cst.IndentedBlock) and len(block.body) == len(nodes) > 1:
+            edits += replace_statements(tree, nodes[0], nodes[-1], ["pass"])
+        else:
+            for node in nodes:
+                edits += delete_statement(tree, node)
     except CannotEdit as refusal:
         return None, refusal.reason
     return Fix("Leave the memory to PyTorch's allocator", Safety.UNSAFE, tuple(edits)), ""
