@@ -10,7 +10,7 @@ import libcst as cst
 
 from ptlint.facts import guards
 from ptlint.facts.events import Ctx, Test
-from ptlint.facts.scopes import walk
+from ptlint.facts.scopes import target_names, walk
 from ptlint.facts.values import DEVICE, Tensor, options
 
 if TYPE_CHECKING:
@@ -44,7 +44,12 @@ def branches(program: ProgramFacts) -> Iterator[Branch]:
         if loop is None or program.off_path(test.ctx) or program.timing.measured(test):
             continue
         statement, arms = _statement(test)
-        if statement is None or _steers(test, statement, arms, loop) or _is_behind_rare(test, rare):
+        if (
+            statement is None
+            or _steers(test, statement, arms, loop)
+            or _is_behind_rare(test, rare)
+            or _is_of_element(test, loop)
+        ):
             continue
         key = (id(statement), id(loop))
         if key not in seen:
@@ -83,6 +88,18 @@ def _steers(test: Test, statement: cst.CSTNode, arms: list[cst.CSTNode], loop: C
     if isinstance(statement, cst.Return):
         return True
     return any(isinstance(node, _GOES_ON) for arm in arms for node in walk(arm))
+
+
+def _is_of_element(test: Test, loop: Ctx) -> bool:
+    """Whether a loop over the elements of tensors is the fault, which a test of each element only shows."""
+    names = {node.value for node in walk(test.place.node) if isinstance(node, cst.Name)}
+    for inner in test.ctx.loops():
+        if inner is loop:
+            break
+        node = inner.place.node if inner.place is not None else None
+        if isinstance(node, (cst.For, cst.CompFor)) and names & set(target_names(node.target)):
+            return True
+    return False
 
 
 def _is_behind_rare(test: Test, rare: set[tuple[int, int]]) -> bool:

@@ -362,8 +362,13 @@ def _forward(run: Run, module: Module, args: Arguments, place: Place, frame: Fra
 
 def call_child(run: Run, module: Module, args: Arguments, place: Place, frame: Frame) -> None:
     """Run a container's child, for what its own forward does."""
-    if isinstance(module.core.cls, ProjectClass) or module.core.children:
+    core = module.core
+    if id(core) in run.containers:  # a container that was put into itself (`layers[-1] = layers`)
+        return
+    if isinstance(core.cls, ProjectClass) or core.children:
+        run.containers.add(id(core))
         _forward(run, module, args, place, frame)
+        run.containers.discard(id(core))
 
 
 def _turns_off(mode: Mode) -> bool:

@@ -123,15 +123,18 @@ def _bound_outside(program: ProgramFacts, move: Move, within: Ctx) -> Place | No
     made = tensors[0].made
     if tensors[0].where != HOST or tensors[0].batch is not None or made is None or id(made.node) in program.run.filled:
         return None
-    if not made_outside(program, made, within) or _is_stored_back(move.place, receiver):
+    if not made_outside(program, made, within) or _is_stored_back(move, receiver, within):
         return None
     return made
 
 
-def _is_stored_back(place: Place, receiver: cst.BaseExpression) -> bool:
-    """`x = x.to(device)`: the next iteration finds it there."""
+def _is_stored_back(move: Move, receiver: cst.BaseExpression, within: Ctx) -> bool:
+    """`x = x.to(device)`, which the next iteration finds there; the local name of a function that is called anew is not
+    there for the next call.
+    """
+    place = move.place
     statement = place.tree.statement(place.node)
-    if not isinstance(statement, cst.Assign):
+    if not isinstance(statement, cst.Assign) or (isinstance(receiver, cst.Name) and move.ctx.frame().inside(within)):
         return False
     return any(place.tree.code(target.target) == place.tree.code(receiver) for target in statement.targets)
 

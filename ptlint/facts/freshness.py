@@ -38,8 +38,8 @@ _TAKES_DATA = frozenset({"torch.tensor", "torch.as_tensor", "torch.scalar_tensor
 _ARRAY_FACTORIES = frozenset("zeros ones empty full eye identity arange linspace".split())
 _ARRAY_DRAWS = frozenset("rand randn normal uniform randint random random_sample standard_normal".split())
 _SHAPES = frozenset(
-    "view reshape expand repeat unsqueeze squeeze transpose permute t flatten contiguous tril triu narrow fill_ to type "
-    "masked_fill repeat_interleave tile expand_as view_as movedim".split()
+    "view reshape expand repeat unsqueeze squeeze transpose permute t flatten contiguous tril triu narrow fill_ to "
+    "type masked_fill repeat_interleave tile expand_as view_as movedim".split()
 )
 """Methods and functions whose other arguments are sizes and numbers, also where those cannot be read."""
 _PLAIN = (Const, Num, Lib, Device)

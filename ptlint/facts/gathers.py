@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import libcst as cst
+
 from ptlint.facts.events import Call, Ctx
 from ptlint.facts.values import DEVICE, Array, Const, Items, Num, Sequence, Tensor, Tuple, Value, options
 
@@ -17,13 +19,25 @@ _ALWAYS = frozenset({"nonzero", "argwhere", "masked_select", "unique", "unique_c
 
 def data_dependent(program: ProgramFacts) -> Iterator[tuple[Call, Ctx, str]]:
     """Hot operations with data-dependent shapes, with the loop and what is done."""
+    seen: set[tuple[object, ...]] = set()
     for call in program.events(Call):
         what = _what(call)
-        if what is None:
+        loop = program.hot(call) if what is not None else None
+        if what is None or loop is None or program.off_path(call.ctx) or program.timing.measured(call):
             continue
-        loop = program.hot(call)
-        if loop is not None and not program.off_path(call.ctx) and not program.timing.measured(call):
+        # One wait for a statement, and one for what is picked by the same mask.
+        statement = (id(loop), id(call.place.tree.statement(call.place.node)))
+        picked = (id(loop), id(call.ctx.frame()), what, _mask_code(call))
+        if statement not in seen and (picked not in seen or not picked[-1]):
             yield call, loop, what
+        seen |= {statement, picked}
+
+
+def _mask_code(call: Call) -> str:
+    node = call.place.node
+    if not isinstance(node, cst.Subscript):
+        return ""
+    return ", ".join(call.place.tree.code(element) for element in node.slice)
 
 
 def _what(call: Call) -> str | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import libcst as cst
 
+from ptlint.facts import torch_api
 from ptlint.facts.events import Ctx, Event, Place, Read, Trace
 from ptlint.facts.homes import Frame, Home, Trees
 from ptlint.facts.scopes import Scope
@@ -76,6 +77,7 @@ class Run:
         self.memo: dict[object, tuple[Value, object]] = {}
         self.active: list[int] = []
         self.called: set[int] = set()
+        self.containers: set[int] = set()  # whose children are being run
         self.grad_off = False
         self.filled: set[int] = set()  # factories into whose results data was written (`freshness`)
         self.keep: list[object] = []
@@ -130,8 +132,12 @@ class Run:
             elif item.name is None:
                 self.bind_import(home, home.globals, item.module, item.asname)
             else:
-                value = self.import_from(home, item.module, item.level, item.name)
-                home.globals[item.asname or item.name] = value
+                bound = item.asname or item.name
+                home.globals.pop(bound, None)
+                home.imports[bound] = (item.module, item.level, item.name)
+                path = self.resolve(home, item.module, item.level)
+                if path is not None:
+                    self.imported(path)
         return True
 
     def bind_import(self, home: Home, names: dict[str, Value], module: str, asname: str | None) -> None:
@@ -151,7 +157,8 @@ class Run:
         path = self.resolve(home, module, level)
         if path is not None:
             target = self.imported(path)
-            if name in target.binders or target.stars:
+            # A package's own file that imports from the package means the file beside it.
+            if target is not home and (name in target.binders or target.stars):
                 return self.global_value(target, name)
         deep = self.resolve(home, f"{module}.{name}" if module else name, level)
         if deep is not None:
@@ -161,18 +168,14 @@ class Run:
         return Lib(f"{module}.{name}")
 
     def import_star(self, home: Home, module: str, level: int) -> None:
+        """`from module import *`: its names are looked up when asked for."""
         path = self.resolve(home, module, level)
-        if path is None:
-            return
-        target = self.imported(path)
-        for name in target.binders:
-            if not name.startswith("_") and name not in home.globals:
-                home.globals[name] = self.global_value(target, name)
-        for statement in target.stars:
-            self.execute_top(target, statement)
-        for name, value in target.globals.items():
-            if not name.startswith("_"):
-                home.globals.setdefault(name, value)
+        if path is not None:
+            target = self.imported(path)
+            if target is not home and target not in home.star_homes:
+                home.star_homes.append(target)
+        elif not level and module not in home.star_modules:
+            home.star_modules.append(module)
 
     def resolve(self, home: Home, module: str, level: int) -> Path | None:
         path = self.project.resolve(home.file.path, module, level, entry=self.program.entry)
@@ -194,11 +197,34 @@ class Run:
         for statement in home.binders.get(name, ()):
             if statement.index not in home.done and not is_main_guard(statement):
                 self.execute_top(home, statement)
+        if name not in home.globals and name in home.imports:
+            home.globals[name] = UNKNOWN  # files may import a name from one another
+            home.globals[name] = self.import_from(home, *home.imports[name])
         if name in home.globals:
             return home.globals[name]
         for statement in home.stars:
             self.execute_top(home, statement)
-        return home.globals.get(name, UNKNOWN)
+        found = self._star_value(home, name, set()) if not name.startswith("_") else None
+        if found is None:
+            return UNKNOWN
+        home.globals[name] = found
+        return found
+
+    def _star_value(self, home: Home, name: str, seen: set[int]) -> Value | None:
+        """What a name stands for through star imports."""
+        seen.add(id(home))
+        for target in home.star_homes:
+            if name in target.globals or name in target.binders:
+                return self.global_value(target, name)
+            for statement in target.stars:
+                self.execute_top(target, statement)
+            found = self._star_value(target, name, seen) if id(target) not in seen else None
+            if found is not None:
+                return found
+        for module in home.star_modules:
+            if name in torch_api.public_names(module):
+                return Lib(f"{module}.{name}")
+        return None
 
     # Objects and events
 

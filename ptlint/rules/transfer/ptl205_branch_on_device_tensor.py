@@ -29,6 +29,7 @@ class BranchOnDeviceTensor(Rule):
     - The tensor is on the host, or nothing is known of where it is.
     - What is tested is a size, a number that was read before (PTL201), or whether there is a tensor at all.
     - The test comes only now and then: behind a counter's modulo or a flag.
+    - A loop goes over the elements of tensors and tests each: that loop is the fault.
     - The code measures time, where the host waits anyway.
 
     ## Example

@@ -99,7 +99,14 @@ class SynchronizeInHotLoop(Rule):
 
 
 def _is_clocked(program: ProgramFacts, call: Call, loop: Ctx) -> bool:
-    """Whether a clock or an event is read in the same function or in the loop."""
+    """Whether a clock or an event is read in the same function or the loop; a progress meter's does not count."""
     frame = call.ctx.frame()
     readings = (*program.events(Clock), *program.calls("event.record", "event.elapsed_time", "event.query"))
-    return any(reading.ctx.inside(loop) or reading.ctx.frame() is frame for reading in readings)
+    return any(
+        reading.ctx.frame() is frame or (reading.ctx.inside(loop) and not _in_generator(program, reading.ctx))
+        for reading in readings
+    )
+
+
+def _in_generator(program: ProgramFacts, ctx: Ctx) -> bool:
+    return any(up.function is not None and program.run.scope(up.function.node).has_yield for up in ctx.up())
