@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 NO_WORKERS, WORKERS, UNSURE = "none", "some", "unknown"
 
 _SELDOM = (guards.RARE, guards.EXCEPT, guards.OFF_PATH)
+_USES = (roles.TRAINING, roles.EVALUATION)
 _VIEWS = frozenset(
     {
         "view",
@@ -250,7 +251,10 @@ class LoaderUse:
         """Whether its batches are copied to an accelerator again and again."""
         if self.waits or self.on_device or self.facts.off_path(self.event.ctx):
             return False
-        return bool(self.moves) or (self.managed and (not self.iterations or any(e.loop for e in self.iterations)))
+        if self.moves:
+            return True
+        loops = [event.loop for event in self.iterations if event.loop is not None]
+        return self.managed and (not self.iterations or any(loop.role in _USES for loop in loops))
 
     @property
     def would_pin(self) -> bool:
