@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ptlint.facts.events import Backward, Call, Ctx, Event, Forward, Step
+from ptlint.facts.events import Backward, Call, Ctx, Event, Forward, Place, Step
 from ptlint.facts.values import ANYWHERE, ATTACHED, NOWHERE, Tensor, Tokens, Unknown, Value, came_of, held_by, options
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ class Gradients:
         self._used: Tokens = NOWHERE
         self._training: set[int] = set()
         self._nodes: set[int] = set()
+        self._needing: list[Event] = []
         for event in run.trace:
             if isinstance(event, Backward):
                 self._used |= came_of(event.value, *event.args.bound.values())
@@ -33,9 +34,11 @@ class Gradients:
             elif not isinstance(event, Step):
                 continue
             self._note(event.ctx)
+            self._needing.append(event)
         for event in run.trace:
             if isinstance(event, Forward) and self.reach(event):
                 self._note_nodes(event.ctx)
+                self._needing.append(event)
 
     def _note(self, ctx: Ctx) -> None:
         self._training.update(id(up) for up in ctx.up())
@@ -55,6 +58,18 @@ class Gradients:
     def trains(self, ctx: Ctx) -> bool:
         """Whether gradients are used, or parameters updated, in a context or below it."""
         return id(ctx) in self._training
+
+    def needed_at(self, frame: Ctx) -> list[Place]:
+        """Where a function, by itself or by what it calls, trains or calls a module that a backward goes through."""
+        found: list[Place] = []
+        for event in self._needing:
+            place, ctx = event.place, event.ctx
+            while (below := ctx.frame()) is not frame and below.kind == "frame" and below.place is not None:
+                assert below.parent is not None  # only the root has none
+                place, ctx = below.place, below.parent
+            if ctx.frame() is frame:
+                found.append(place)
+        return found
 
     def needed_in(self, node: cst.CSTNode) -> bool:
         """Whether on some path of calls a function or loop trains, or calls a module that a backward goes through."""

@@ -86,7 +86,7 @@ class EvaluationTracksGradients(Rule):
     message = "autograd records this evaluation, and no gradient is ever asked for"
     impact = Impact.HIGH
     fixable = "both"
-    roots = ("Call",)
+    roots = ("torch",)
 
     def check(self, program: ProgramFacts) -> Iterator[Finding]:
         style = program.config.no_grad_style
@@ -165,13 +165,17 @@ def _run(program: ProgramFacts, found: Evaluation) -> tuple[cst.CSTNode, cst.CST
         if any(isinstance(inner, cst.Yield) for inner in walk(node)):
             raise CannotEdit("the loop yields, and its consumer would run without gradients too")
         return node, node
+    needed = [place for place in program.gradients.needed_at(found.frame) if place.tree is tree]
     first = tree.body_statement(found.place.node)
     if first is None or isinstance(first, cst.BaseCompoundStatement):
         raise CannotEdit("the call stands in the header of a block")
     last: cst.CSTNode = first
+    stop = min((place.start for place in needed if place.start > found.place.start), default=None)
     for event in found.forwards:
         other = tree.body_statement(event.place.node) if event.place.tree is tree else None
-        if other is not None and tree.parent(other) is tree.parent(first) and tree.span(other) > tree.span(last):
+        if other is None or tree.parent(other) is not tree.parent(first) or tree.span(other) <= tree.span(last):
+            continue
+        if stop is None or tree.span(other)[1] <= stop:
             last = other
     return first, last
 
