@@ -27,8 +27,11 @@ class Occurrence:
     value: cst.BaseExpression | None = None
 
 
-def occurrences(tree: Tree, function: cst.FunctionDef | cst.Lambda, name: str) -> list[Occurrence]:
-    """All places of a name in a function, those in nested functions too; statements read before they bind."""
+def occurrences(tree: Tree, function: cst.FunctionDef | cst.Module, name: str) -> list[Occurrence]:
+    """All places of a name in a function (or a top-level statement), those in nested functions too.
+
+    In the order in which they run: statements read before they bind.
+    """
     found: list[tuple[int, bool, int, Occurrence]] = []
     for node in walk(function, into_scopes=True):
         if not isinstance(node, cst.Name) or node.value != name or _is_label(tree, node):
