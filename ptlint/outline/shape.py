@@ -15,7 +15,8 @@ class Statement:
     `kind` is "def", "class", "import", "simple", "compound" or "whole" (a file that the running Python cannot parse,
     in one piece). Rows count from 1 and include decorators. `binds` holds the names that the statement binds in the
     module ("*" for a star import); `words` every identifier, attribute, keyword and short string in it; `dotted` every
-    longest chain of attributes on a name, such as "torch.cuda.is_available"; `nodes` the names of `ast` classes.
+    longest chain of attributes on a name, such as "torch.cuda.is_available"; `nodes` the names of `ast` classes. What
+    an import binds stands in `words` and `dotted` also by its full name, however the file calls it.
     """
 
     index: int

@@ -13,6 +13,7 @@ from operator import attrgetter
 from sys import intern
 from typing import Any
 
+from ptlint.outline.aliases import with_full_names
 from ptlint.outline.binds import names_bound
 from ptlint.outline.collector import collection_paused
 from ptlint.outline.parse import ParseError, parse
@@ -73,7 +74,7 @@ class _Reader:
             self._read_group(group)
         self._imports.sort(key=lambda found: found.row)
         return Outline(
-            tuple(self._statements),
+            with_full_names(self._statements, self._imports),
             tuple(self._imports),
             self._error,
             any(isinstance(node, ast.If) and _is_main_guard(node.test) for node in module.body),

@@ -84,7 +84,7 @@ def test_words_reach_everywhere() -> None:
         *("to", "cuda:0", "non_blocking", "Deep", "Base", "metaclass", "Meta", "Broken", "error", "shown", "value"),
         *(" text", "arg"),
     }
-    assert found.dotted == {"deco.rated", "torch.utils.data", "x.y", "self.model", "shown.value"}
+    assert found.dotted == {"deco.rated", "torch.utils.data", "x.y", "x.y.z", "self.model", "shown.value"}
     assert {"FunctionDef", "ClassDef", "Lambda", "Try", "Return", "JoinedStr"} <= found.nodes
     assert not {"For", "While", "With", "AsyncFunctionDef"} & found.nodes
 
