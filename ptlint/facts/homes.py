@@ -28,6 +28,7 @@ class Trees:
         self._bound: dict[int, tuple[cst.CSTNode, set[str]]] = {}
         self._counters: dict[int, tuple[cst.CSTNode, set[str]]] = {}
         self._constants: dict[int, tuple[cst.CSTNode, Const]] = {}
+        self.elsewhere: dict[tuple[Path, ...], frozenset[str]] = {}
         self.lines = 0
 
     def tree(self, file: ProjectFile, statement: Statement) -> Tree | None:
@@ -82,6 +83,9 @@ class Home:
         self.imported = False
         self.binders: dict[str, list[Statement]] = {}
         self.stars: list[Statement] = []
+        self.imports: dict[str, tuple[str, int, str]] = {}  # names from `from … import`, not looked up yet
+        self.star_homes: list[Home] = []
+        self.star_modules: list[str] = []
         for statement in file.outline.statements:
             for name in statement.binds:
                 if name == "*":

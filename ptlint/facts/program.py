@@ -115,19 +115,22 @@ def worth_a_visit(statement: Statement, aliases: frozenset[str] = frozenset()) -
 
 def _elsewhere(run: Run, path: Path) -> frozenset[str]:
     """The names used in other programs that hold a file: what they use is judged there, by its real callers."""
-    found: set[str] = set()
-    own = set(run.program.files)
-    seen: set[Path] = set()
-    for program in run.project.programs_of(path)[1:]:
-        for other in program.files:
-            if other not in own and other not in seen:
-                seen.add(other)
-                outline = run.project.file(other).outline
-                defined = {s.name for s in outline.statements if s.kind in ("def", "class")}
-                for statement in outline.statements:
-                    if statement.kind != "import":
-                        found |= statement.words - defined
-    return frozenset(found)
+    own, *others = run.project.programs_of(path)
+    if not others:
+        return frozenset()
+    key = tuple(program.entry for program in (own, *others))
+    found = run.trees.elsewhere.get(key)
+    if found is None:
+        words: set[str] = set()
+        files = set().union(*(program.files for program in others)).difference(own.files)
+        for other in files:
+            statements_there = run.project.file(other).outline.statements
+            defined = {s.name for s in statements_there if s.kind in ("def", "class")}
+            for statement in statements_there:
+                if statement.kind != "import":
+                    words |= statement.words - defined
+        found = run.trees.elsewhere[key] = frozenset(words)
+    return found
 
 
 def _run_uncalled(run: Run, home: Home, name: str, others: frozenset[str]) -> None:

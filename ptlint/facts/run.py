@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from ptlint.config import Config
     from ptlint.outline.project import Program, Project
     from ptlint.outline.statements import Statement
-    from ptlint.syntax.tree import Tree
 
 O = TypeVar("O", bound=Obj)
 
