@@ -16,6 +16,7 @@ from ptlint.facts.gradients import tracked
 from ptlint.facts.roles import in_forward
 from ptlint.facts.scopes import target_names, walk
 from ptlint.facts.values import Obj, Tensor, Value, came_of, options
+from ptlint.syntax.fields import children
 
 if TYPE_CHECKING:
     from ptlint.facts.program import ProgramFacts
@@ -107,7 +108,7 @@ def _given_by_caller(
     event: Store, loop: Ctx, kept: cst.BaseExpression | None
 ) -> tuple[Place, cst.BaseExpression | None] | None:
     """The call in the loop's own function through whose argument the tensor came (`meter.update(loss)`)."""
-    names = {node.value for node in walk(kept) if isinstance(node, cst.Name)} if kept is not None else set()
+    names = _loaded(kept) if kept is not None else []
     frame = event.ctx.frame()
     found: tuple[Place, cst.BaseExpression | None] | None = None
     while frame.kind == "frame" and frame.inside(loop) and frame.function is not None and frame.place is not None:
@@ -120,27 +121,43 @@ def _given_by_caller(
         if given is None:
             break
         found = (frame.place.at(frame.place.tree.statement(call) or call), given)
-        names = {node.value for node in walk(given) if isinstance(node, cst.Name)}
+        names = _loaded(given)
         if frame.parent is None:
             break
         frame = frame.parent.frame()
     return found
 
 
-def _argument(call: cst.Call, order: list[str], names: set[str]) -> cst.BaseExpression | None:
-    """The argument that binds one of some parameters."""
-    position = 0
-    for arg in call.args:
+def _loaded(node: cst.CSTNode) -> list[str]:
+    """The variables that an expression reads, in order."""
+    found: list[str] = []
+    stack: list[cst.CSTNode] = [node]
+    while stack:
+        current = stack.pop()
+        if isinstance(current, cst.Name):
+            found.append(current.value)
+        elif isinstance(current, cst.Attribute):
+            stack.append(current.value)
+        elif isinstance(current, cst.Arg):
+            stack.append(current.value)
+        else:
+            stack.extend(reversed(list(children(current))))
+    return found
+
+
+def _argument(call: cst.Call, order: list[str], names: list[str]) -> cst.BaseExpression | None:
+    """The argument for the parameter of which an expression speaks first, where it speaks of parameters only."""
+    given: dict[str, cst.BaseExpression] = {}
+    for position, arg in enumerate(call.args):
         if arg.star:
             return None
         if arg.keyword is not None:
-            if arg.keyword.value in names:
-                return arg.value
-        else:
-            if position < len(order) and order[position] in names:
-                return arg.value
-            position += 1
-    return None
+            given[arg.keyword.value] = arg.value
+        elif position < len(order):
+            given[order[position]] = arg.value
+    if not names or not all(name in order for name in names):
+        return None
+    return next((given[name] for name in names if name in given), None)
 
 
 def _may_be_differentiated(program: ProgramFacts, event: Store, name: str) -> bool:
@@ -167,12 +184,11 @@ def _may_be_differentiated(program: ProgramFacts, event: Store, name: str) -> bo
 
 
 def _mentions(node: cst.CSTNode, names: set[str], *, attributes: bool) -> bool:
-    for inner in walk(node, into_scopes=True):
-        if isinstance(inner, cst.Name) and inner.value in names:
-            return True
-        if attributes and isinstance(inner, cst.Attribute) and inner.attr.value in names:
-            return True
-    return False
+    if any(name in names for name in _loaded(node)):
+        return True
+    return attributes and any(
+        isinstance(inner, cst.Attribute) and inner.attr.value in names for inner in walk(node, into_scopes=True)
+    )
 
 
 def _tainted(node: cst.CSTNode, seeds: set[str], *, attributes: bool) -> set[str]:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ptlint.edits import CannotEdit, replace
+from ptlint.facts.gradients import tracked
 from ptlint.facts.keeping import Kept, kept_graphs
 from ptlint.facts.scopes import walk
-from ptlint.facts.values import Tensor, options
+from ptlint.facts.values import Tensor, Tuple, Value, options
 from ptlint.findings import Finding, Fix, Impact, Safety
 from ptlint.rule import Rule
 
@@ -75,7 +76,7 @@ class GraphKeptAlive(Rule):
     message = "the graph of every iteration is kept alive, and no backward pass will go through it"
     impact = Impact.HIGH
     fixable = "both"
-    roots = (("For|While", "append|AugAssign|Subscript|Attribute|Call"),)
+    roots = ("backward", "eval")
 
     def check(self, program: ProgramFacts) -> Iterator[Finding]:
         for found in kept_graphs(program):
@@ -118,12 +119,29 @@ def _fix(found: Kept) -> Fix:
     tree, node = found.place.tree, found.kept
     if node is None:
         raise CannotEdit("the tensor is one of several values that one expression gives")
-    if isinstance(node, (cst.Tuple, cst.List, cst.Dict)):
+    if isinstance(node, (cst.List, cst.Dict)):
         raise CannotEdit("it is kept inside of a container that is written there")
-    sure = all(isinstance(option, Tensor) for option in options(found.value))
+    parts = _parts(node, found.value)
+    if any(_is_detached(part) for part, _ in parts):
+        raise CannotEdit("it is detached here, and the graph comes in another way")
+    sure = all(isinstance(option, Tensor) for _, value in parts for option in options(value))
     safety = Safety.SAFE if sure and not _is_printed(found) else Safety.UNSAFE
-    text = _detached(tree.outer_code(node), node)
-    return Fix("Keep the tensor without its graph", safety, replace(tree, node, text))
+    edits = [edit for part, _ in parts for edit in replace(tree, part, _detached(tree.outer_code(part), part))]
+    return Fix("Keep the tensor without its graph", safety, tuple(edits))
+
+
+def _parts(node: cst.BaseExpression, value: Value) -> list[tuple[cst.BaseExpression, Value]]:
+    """The expressions that hold the graph: elements of a tuple that is written there."""
+    if not isinstance(node, cst.Tuple):
+        return [(node, value)]
+    if not isinstance(value, Tuple) or len(value.items) != len(node.elements):
+        raise CannotEdit("it is kept inside of a tuple that is written there")
+    pairs = zip(node.elements, value.items, strict=True)
+    return [(element.value, item) for element, item in pairs if tracked(item)]
+
+
+def _is_detached(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "detach"
 
 
 def _is_printed(found: Kept) -> bool:

@@ -101,7 +101,7 @@ class ModelNotCompiled(Rule):
     impact = Impact.HIGH
     fixable = "unsafe"
     torch = ">=2.0"
-    roots = (("For|While", "backward|step|eval"), "zero_grad", "backward")
+    roots = ("backward", "eval", "zero_grad")
 
     def check(self, program: ProgramFacts) -> Iterator[Finding]:
         models = program.used_models
