@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ptlint.facts.batch_moves import is_given
 from ptlint.facts.events import Backward, Ctx, Event, Forward, Move
-from ptlint.facts.loading import LoaderUse, is_given
+from ptlint.facts.loading import LoaderUse
 from ptlint.facts.uploads import to_accelerator
 from ptlint.facts.values import HOST, Const, Tensor, options, pick
 
@@ -35,7 +36,7 @@ def from_unpinned_loaders(program: ProgramFacts) -> Iterator[tuple[LoaderUse, Mo
         if use.pins is not False or use.managed or use.waits or use.on_device:
             continue
         for move in use.moves:
-            if is_asynchronous(move) and is_given(move) and not program.off_path(move.ctx):
+            if is_asynchronous(move) and is_given(program, move) and not program.off_path(move.ctx):
                 yield use, move
 
 

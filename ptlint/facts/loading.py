@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ptlint.facts import datasets, guards, roles
-from ptlint.facts.events import Assign, Call, Construct, Ctx, Iterate, Move, Place
+from ptlint.facts import batch_moves, datasets, epochs, launch, roles
+from ptlint.facts.events import Call, Construct, Ctx, Iterate, Move, Place
 from ptlint.facts.origins import (
     ABSENT,
     CONSTANT,
@@ -22,15 +22,10 @@ from ptlint.facts.origins import (
     Origins,
     item_value,
 )
-from ptlint.facts.scopes import walk
 from ptlint.facts.values import (
-    DEVICE,
     CallArgs,
     Const,
-    Device,
-    Items,
     Loader,
-    Module,
     Obj,
     Other,
     ProjectClass,
@@ -48,28 +43,7 @@ if TYPE_CHECKING:
 
 NO_WORKERS, WORKERS, UNSURE = "none", "some", "unknown"
 
-_SELDOM = (guards.RARE, guards.EXCEPT, guards.OFF_PATH)
 _USES = (roles.TRAINING, roles.EVALUATION)
-_VIEWS = frozenset(
-    {
-        "view",
-        "reshape",
-        "squeeze",
-        "unsqueeze",
-        "permute",
-        "transpose",
-        "t",
-        "flatten",
-        "expand",
-        "contiguous",
-        "detach",
-    }
-    | {"requires_grad_", "narrow", "select", "chunk", "movedim", "get", "pop", "items", "values"}
-    | {"float", "double", "half", "bfloat16", "long", "int", "bool", "type", "to"}
-)
-"""Methods whose result is the tensor itself, a view of it, or the tensor in another type."""
-_CHANGES = ("set_", "shuffle", "resample", "reset", "update", "next_epoch", "on_epoch")
-"""How names of methods begin that change a dataset of which only the name is known."""
 
 
 class LoaderUse:
@@ -184,7 +158,7 @@ class LoaderUse:
     def obstacles(self) -> list[str]:
         """Why worker processes would fail or repeat data."""
         found = datasets.obstacles(self.facts, self.loader)
-        if any(self.loading.unguarded(event.ctx) for event in self.iterations):
+        if any(launch.runs_at_import(event.ctx) for event in self.iterations):
             guard = 'if __name__ == "__main__":'
             found.append(f"the loader is gone over at module level with no `{guard}`: spawned workers would do it too")
         return found
@@ -198,10 +172,7 @@ class LoaderUse:
     @cached_property
     def one_batch(self) -> bool:
         """Whether all that is ever taken is a first batch, outside of any loop."""
-        return bool(self.iterations) and all(
-            event.loop is None and not any(True for _ in event.ctx.loops()) and _is_first(event.place.node)
-            for event in self.iterations
-        )
+        return bool(self.iterations) and all(epochs.takes_one_batch(event) for event in self.iterations)
 
     @cached_property
     def waits(self) -> bool:
@@ -214,7 +185,7 @@ class LoaderUse:
         """Copies of its batches to an accelerator, in nearly every iteration of a loop, each place once."""
         found: dict[int, Move] = {}
         for event in self.loading.moves.get(id(self.loader), []):
-            if _accelerator(event.target) and not _on_device(event.value) and _in_loop(event.ctx):
+            if batch_moves.is_repeated(event):
                 found.setdefault(id(event.place.node), event)
         return list(found.values())
 
@@ -224,22 +195,16 @@ class LoaderUse:
         where the batches are pinned, or would be by PTL102's fix."""
         if self.managed or self.waits or self.facts.off_path(self.event.ctx) or not (self.pins or self.would_pin):
             return []
+        facts = self.facts
         return [
-            event for event in self.moves if _blocks(event) and is_given(event) and not self.facts.off_path(event.ctx)
+            move
+            for move in self.moves
+            if batch_moves.blocks(move) and batch_moves.is_given(facts, move) and not facts.off_path(move.ctx)
         ]
 
     def is_whole_batch(self, move: Move) -> bool:
-        """Whether what is moved is all that the loader gives at once, which a `collate_fn` may make of any type."""
-        if self.args.state("collate_fn") == "absent":
-            return False
-        moved = _receiver(move.place.node)
-        loop = next((up for up in move.ctx.up() if up.kind == "loop" and up.place is not None), None)
-        if loop is None or loop.place is None or not isinstance(loop.place.node, cst.For):
-            return isinstance(moved, cst.Name)
-        target: cst.BaseExpression = loop.place.node.target
-        if isinstance(target, cst.Tuple) and isinstance(loop.items, Items) and loop.items.kind == "enumerate":
-            target = target.elements[-1].value
-        return isinstance(moved, cst.Name) and isinstance(target, cst.Name) and moved.value == target.value
+        """Whether all that the loader gives at once is moved, which a `collate_fn` may make of any type."""
+        return self.args.state("collate_fn") != "absent" and batch_moves.is_whole_batch(move)
 
     @cached_property
     def managed(self) -> bool:
@@ -266,41 +231,20 @@ class LoaderUse:
     @cached_property
     def literal_cuda(self) -> bool:
         """Whether the code asks for CUDA whatever the machine has."""
-        targets = [option for event in self.moves for option in options(event.target)]
-        if not targets or not all(isinstance(t, Device) and t.type == "cuda" and not t.soft for t in targets):
-            return False
-        return not any(up.kind == "guard" and _soft(up) for event in self.moves for up in event.ctx.up())
+        return batch_moves.ask_for_cuda(self.moves)
 
     # Epochs
 
     @cached_property
     def epochs(self) -> list[tuple[Iterate, Ctx]]:
         """Where it is gone over anew in each iteration of a loop around trainings (or of a generator without end)."""
-        found: list[tuple[Iterate, Ctx]] = []
-        for event in self.iterations:
-            loop = self._epoch(event)
-            if loop is not None:
-                found.append((event, loop))
-        return found
-
-    def _epoch(self, event: Iterate) -> Ctx | None:
-        if _is_next(event.place.node):
-            return None
-        for up in event.ctx.up():
-            if up.kind == "guard" and up.rarity in _SELDOM and not up.step and not _ends_pass(up):
-                return None
-            if up.kind != "loop" or up is event.loop:
-                continue
-            if up.once or up.waits or up.role == roles.OUTER:
-                return None
-            if up.role in (roles.EPOCH, roles.TRAINING) or (up.pump and event.loop is not None):
-                return None if self.event.ctx.inside(up) else up
-        return None
+        found = [(event, epochs.epoch_of(event, self.event.ctx)) for event in self.iterations]
+        return [(event, loop) for event, loop in found if loop is not None]
 
     @cached_property
     def changed_between_epochs(self) -> bool:
         """Whether the dataset is changed in a loop around the passes: persistent workers would keep their old copy."""
-        held = {id(part) for part in _dataset_parts(self.loader) if isinstance(part, Obj)}
+        held = {id(part) for part in epochs.dataset_parts(self.loader)}
         made = self.event.ctx
         loops = [loop for _, epoch in self.epochs for loop in epoch.loops() if not made.inside(loop)]
         for owner, ctx in self.loading.changes:
@@ -308,7 +252,7 @@ class LoaderUse:
                 return True
         node = self.args.nodes.get("dataset")
         text = self.site.tree.code(node.value) if node is not None else ""
-        return bool(text) and any(_changes_by_name(loop, text) for loop in loops)
+        return bool(text) and any(epochs.changes_by_name(loop, text) for loop in loops)
 
     @property
     def reuses_iterator(self) -> bool:
@@ -358,54 +302,8 @@ class Loading:
 
     @cached_property
     def changes(self) -> list[tuple[Value, Ctx]]:
-        """Objects that were changed: an attribute set, or a method called whose result nobody takes."""
-        found = [(e.holder, e.ctx) for e in self.facts.events(Assign) if e.holder is not None]
-        seen: set[int] = set()
-        for event in self.facts.run.trace:
-            for up in event.ctx.up():
-                if up.kind != "frame" or id(up) in seen:
-                    continue
-                seen.add(id(up))
-                receiver = up.function.self_value if up.function is not None else None
-                if receiver is not None and up.place is not None and _is_statement(up.place):
-                    found.append((receiver, up))
-            if (
-                isinstance(event, Call)
-                and event.receiver is not None
-                and event.name.rpartition(".")[2].startswith(_CHANGES)
-                and _is_statement(event.place)
-            ):
-                found += [(option, event.ctx) for option in options(event.receiver)]
-        return found
-
-    def world_size(self, ctx: Ctx) -> str:
-        """An expression for the number of processes that share the machine, as code in `ctx` knows it; "" for one."""
-        starts = self.facts.calls("torch.distributed.init_process_group")
-        modules = [made.value for made in self.facts.made(Module)]
-        wrapped = any(isinstance(module, Module) and module.wrapper in ("ddp", "fsdp") for module in modules)
-        if not starts and not wrapped:
-            return ""
-        for start in starts:
-            given = start.args.nodes.get("world_size")
-            if given is not None and isinstance(given.value, cst.Name) and start.ctx.frame() is ctx.frame():
-                return given.value.value
-        if any(not any(up.kind == "guard" for up in _within_frames(start.ctx)) for start in starts):
-            return "torch.distributed.get_world_size()"
-        return 'int(os.environ.get("WORLD_SIZE", "1"))'
-
-    def unguarded(self, ctx: Ctx) -> bool:
-        """Whether a context runs when the file is imported: from top level, with no main guard on the way."""
-        for up in ctx.up():
-            if up.kind == "guard" and up.place is not None and _is_main_test(up.place.node):
-                return False
-            if up.kind == "module":
-                return up.home is not None and up is up.home.ctx
-        return False
-
-
-def _within_frames(ctx: Ctx) -> Iterator[Ctx]:
-    """The contexts around, without the main guard."""
-    return (up for up in ctx.up() if not (up.place is not None and _is_main_test(up.place.node)))
+        """Objects of the program that are changed, and where."""
+        return epochs.changes(self.facts)
 
 
 def _loaders_in(value: Value) -> Iterator[Loader]:
@@ -429,118 +327,6 @@ def _is_lightning_hook(ctx: Ctx) -> bool:
     if not function.node.name.value.endswith("_dataloader"):
         return False
     return any(base.startswith(("lightning.", "pytorch_lightning.")) for base in function.owner.lib_bases)
-
-
-def _dataset_parts(loader: Loader) -> list[Value]:
-    """The dataset, and those that it wraps."""
-    found = list(options(loader.dataset()))
-    for option in list(found):
-        if isinstance(option, Obj) and option.call is not None:
-            found += [part for value in option.call.bound.values() for part in pick(value, Obj)]
-    return found
-
-
-def _is_statement(place: Place) -> bool:
-    return isinstance(place.tree.parent(place.node), cst.Expr)
-
-
-def _changes_by_name(loop: Ctx, text: str) -> bool:
-    """Whether a loop's own body assigns to something of the dataset, or calls a method of it for its effect."""
-    place = loop.place
-    if place is None:
-        return False
-    code = place.tree.code
-    for node in walk(place.node):
-        if isinstance(node, cst.Assign):
-            targets: list[Any] = [target.target for target in node.targets]
-        elif isinstance(node, cst.AugAssign):
-            targets = [node.target]
-        elif isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
-            targets = [node.value.func]
-        else:
-            continue
-        parts = [code(target) for target in targets if isinstance(target, (cst.Attribute, cst.Subscript))]
-        if any(part.startswith((f"{text}.", f"{text}[")) for part in parts):
-            return True
-    return False
-
-
-def _accelerator(target: Value) -> bool:
-    return any(isinstance(option, Device) and option.where == DEVICE for option in options(target))
-
-
-def _on_device(value: Value) -> bool:
-    return all(getattr(option, "where", None) == DEVICE for option in options(value))
-
-
-def _receiver(node: cst.CSTNode) -> cst.BaseExpression | None:
-    return node.func.value if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) else None
-
-
-def _blocks(move: Move) -> bool:
-    """Whether a copy is not asked to be asynchronous."""
-    state = move.args.state("non_blocking")
-    if state != "set":
-        return state == "absent"
-    given = move.args.get("non_blocking")
-    return isinstance(given, Const) and not given.value and not given.soft
-
-
-def is_given(move: Move) -> bool:
-    """Whether what is moved is what the loader gave, or a view or cast of it: what is computed is not pinned."""
-    node = _receiver(move.place.node)
-    while node is not None and not isinstance(node, cst.Name):
-        if isinstance(node, cst.Subscript):
-            node = node.value
-        elif isinstance(node, cst.Attribute):
-            node = node.value
-        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _VIEWS:
-            node = node.func.value
-        elif isinstance(node, cst.Call) and _last_name(node.func) == "Variable" and node.args:
-            node = node.args[0].value
-        else:
-            return False
-    return node is not None
-
-
-def _in_loop(ctx: Ctx) -> bool:
-    """Whether a context is in nearly every iteration of a loop (comprehensions do not count)."""
-    for up in ctx.up():
-        if up.kind == "guard" and up.rarity in _SELDOM and not up.step:
-            return False
-        if up.kind == "loop" and up.place is not None and isinstance(up.place.node, (cst.For, cst.While)):
-            return not up.once
-    return False
-
-
-def _soft(ctx: Ctx) -> bool:
-    """Whether a branch hangs on a flag or the machine."""
-    return ctx.test is not None and any(isinstance(o, Const) and o.soft for o in options(ctx.test))
-
-
-def _is_next(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "next"
-
-
-def _ends_pass(ctx: Ctx) -> bool:
-    """Whether a branch is `except StopIteration:`, where a new pass over a loader begins."""
-    handler = ctx.place.node if ctx.place is not None else None
-    return (
-        isinstance(handler, cst.ExceptHandler)
-        and handler.type is not None
-        and _last_name(handler.type) == "StopIteration"
-    )
-
-
-def _is_first(node: cst.CSTNode) -> bool:
-    """`iter(loader)` or `next(it)`."""
-    return isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value in ("iter", "next")
-
-
-def _is_main_test(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.If) and any(
-        isinstance(part, cst.Name) and part.value == "__name__" for part in walk(node.test)
-    )
 
 
 def _positive(node: cst.BaseExpression) -> bool:

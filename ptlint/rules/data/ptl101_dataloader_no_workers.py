@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ptlint.edits import CannotEdit
 from ptlint.edits.choices import choose
+from ptlint.facts.launch import world_size
 from ptlint.facts.loading import NO_WORKERS, LoaderUse
 from ptlint.facts.origins import DEFAULT, OPTION, OWN_DEFAULT, Origin
 from ptlint.facts.program import ProgramFacts
@@ -90,7 +91,7 @@ class DataloaderNoWorkers(Rule):
     def _workers(program: ProgramFacts, use: LoaderUse) -> str:
         """The expression for the number of workers: the processes of a distributed program share the cores."""
         workers = program.config.num_workers
-        world = program.loading.world_size(use.ctx)
+        world = world_size(program, use.ctx)
         if not world:
             return workers
         return f"max(1, {workers if workers.endswith(')') else f'({workers})'} // {world})"

@@ -1,0 +1,100 @@
+"""Copies of batches to an accelerator: which are made again and again, and which copy memory that a loader pinned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ptlint.facts import guards
+from ptlint.facts.events import Ctx, Move
+from ptlint.facts.values import DEVICE, Const, Device, Items, options
+
+if TYPE_CHECKING:
+    from ptlint.facts.program import ProgramFacts
+
+SELDOM = (guards.RARE, guards.EXCEPT, guards.OFF_PATH)
+"""Branches that are taken now and then, or not at all on an accelerator."""
+
+_VIEWS = frozenset(
+    {"view", "reshape", "squeeze", "unsqueeze", "permute", "transpose", "t", "flatten", "expand", "contiguous"}
+    | {"detach", "requires_grad_", "narrow", "select", "chunk", "movedim", "get", "pop", "items", "values"}
+    | {"float", "double", "half", "bfloat16", "long", "int", "bool", "type", "to"}
+)
+"""Methods whose result is the tensor itself, a view of it, or the tensor in another type."""
+
+
+def is_repeated(move: Move) -> bool:
+    """Whether something on the host is copied to an accelerator in nearly every iteration of a loop."""
+    to_accelerator = any(isinstance(option, Device) and option.where == DEVICE for option in options(move.target))
+    there = all(getattr(option, "where", None) == DEVICE for option in options(move.value))
+    return to_accelerator and not there and _in_loop(move.ctx)
+
+
+def _in_loop(ctx: Ctx) -> bool:
+    """Whether a context is in nearly every iteration of a loop (comprehensions do not count)."""
+    for up in ctx.up():
+        if up.kind == "guard" and up.rarity in SELDOM and not up.step:
+            return False
+        if up.kind == "loop" and up.place is not None and isinstance(up.place.node, (cst.For, cst.While)):
+            return not up.once
+    return False
+
+
+def ask_for_cuda(moves: Sequence[Move]) -> bool:
+    """Whether copies go to CUDA whatever flags and the machine say."""
+    targets = [option for move in moves for option in options(move.target)]
+    if not targets or not all(isinstance(t, Device) and t.type == "cuda" and not t.soft for t in targets):
+        return False
+    return not any(up.kind == "guard" and _soft(up) for move in moves for up in move.ctx.up())
+
+
+def _soft(ctx: Ctx) -> bool:
+    """Whether a branch hangs on a flag or the machine."""
+    return ctx.test is not None and any(isinstance(o, Const) and o.soft for o in options(ctx.test))
+
+
+def blocks(move: Move) -> bool:
+    """Whether a copy is not asked to be asynchronous."""
+    state = move.args.state("non_blocking")
+    if state != "set":
+        return state == "absent"
+    given = move.args.get("non_blocking")
+    return isinstance(given, Const) and not given.value and not given.soft
+
+
+def is_given(facts: ProgramFacts, move: Move) -> bool:
+    """Whether what is moved is what the loader gave, or a view or cast of it: what is computed is not pinned."""
+    node = _receiver(move)
+    while node is not None and not isinstance(node, cst.Name):
+        if isinstance(node, (cst.Subscript, cst.Attribute)):
+            node = node.value
+        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _VIEWS:
+            node = node.func.value
+        elif isinstance(node, cst.Call) and any(
+            call.name == "torch.autograd.Variable" for call in facts.calls_at(node)
+        ):
+            node = node.args[0].value if node.args else None
+        else:
+            return False
+    return node is not None
+
+
+def is_whole_batch(move: Move) -> bool:
+    """Whether what is moved is all that a loader gives at once, by the name that the loop gives it."""
+    moved = _receiver(move)
+    if not isinstance(moved, cst.Name):
+        return False
+    loop = next((up for up in move.ctx.up() if up.kind == "loop" and up.place is not None), None)
+    if loop is None or loop.place is None or not isinstance(loop.place.node, cst.For):
+        return True
+    target: cst.BaseExpression = loop.place.node.target
+    if isinstance(target, cst.Tuple) and isinstance(loop.items, Items) and loop.items.kind == "enumerate":
+        target = target.elements[-1].value
+    return isinstance(target, cst.Name) and moved.value == target.value
+
+
+def _receiver(move: Move) -> cst.BaseExpression | None:
+    node = move.place.node
+    return node.func.value if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) else None
