@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -11,15 +11,21 @@ from ptlint.edits.layout import CannotEdit, leading, newline_at
 from ptlint.edits.scaling import scale_pass
 from ptlint.edits.statements import wrap_with
 from ptlint.facts.events import Step
-from ptlint.facts.passes import LossPass, NoPass, loss_pass
+from ptlint.facts.losses import LossPass, NoPass, loss_pass
 from ptlint.facts.scopes import target_names
 from ptlint.facts.values import Optimizer, options
 from ptlint.findings import Edit
 
 if TYPE_CHECKING:
+    from ptlint.facts.events import Ctx
     from ptlint.facts.precision import Fault
     from ptlint.facts.program import ProgramFacts
 
+Walk = Callable[[cst.CSTNode], Iterable[cst.CSTNode]]
+
+_EXACT = frozenset(
+    "argmax argmin argsort eq ne gt ge lt le long int bool float double item tolist size shape numel dim".split()
+)
 _EXTENSIONS = frozenset({"cpp_extension", "CUDAExtension", "CppExtension", "load_inline"})
 
 
@@ -41,7 +47,7 @@ def under_autocast(program: ProgramFacts, fault: Fault, torch: str) -> tuple[Edi
     tree = found.place.tree
     first, last = found.statement(found.first), found.statement(found.last)
     (wrapped,) = wrap_with(tree, first, last, f'with {torch}.autocast("cuda", dtype={torch}.{dtype}):')
-    casts = _casts(found, dtype)
+    casts = _casts(found, fault.loop, dtype)
     if casts:
         source = tree.source
         start = tree.span(first)[0]
@@ -76,18 +82,18 @@ def _second_order(program: ProgramFacts, fault: Fault) -> bool:
     return any(event.ctx.inside(fault.loop) for event in grads)
 
 
-def _casts(found: LossPass, dtype: str) -> list[str]:
+def _casts(found: LossPass, loop: Ctx, dtype: str) -> list[str]:
     """Names that go back to float32 behind the pass: for a loss outside of it, and for NumPy, which has no bfloat16."""
     later = [found.statement(index) for index in range(found.last + 1, len(found.block.body))]
     used = _names(found, later)
     wanted = [name for name in found.tensors if name in used]
     if found.bare:
         before_backward = _names(found, [found.statement(i) for i in range(found.last + 1, found.end + 1)])
-        missing = (before_backward & found.names) - set(found.tensors)
+        missing = (before_backward & found.derived) - set(found.tensors)
         if missing or not wanted:
             raise CannotEdit("`BCELoss` raises under autocast: compute it outside, on `output.float()`")
         return wanted
-    if dtype == "bfloat16" and _reaches_numpy(found):
+    if dtype == "bfloat16" and _reaches_numpy(found, loop):
         if not wanted:
             raise CannotEdit("what the model returns goes to NumPy, which has no bfloat16: add `.float()` there")
         return wanted
@@ -103,36 +109,74 @@ def _names(found: LossPass, statements: list[cst.CSTNode]) -> set[str]:
     }
 
 
-def _reaches_numpy(found: LossPass) -> bool:
-    """Whether something that the pass computes is made a NumPy array in the same function."""
+def _reaches_numpy(found: LossPass, loop: Ctx) -> bool:
+    """Whether something that the pass computes is made a NumPy array, in the loop or, once kept there, behind it."""
     tree = found.place.tree
-    scope = next((a for a in tree.ancestors(found.block) if isinstance(a, cst.FunctionDef)), tree.module)
-    nodes = list(tree.walk(scope))
-    flows = set(found.names)
+    inside = loop.place.node if loop.place is not None else None
+    if inside is None or not any(above is inside for above in tree.ancestors(found.block)):
+        inside = found.block
+    nodes = list(tree.walk(inside))
+    flows, kept = set(found.derived), set[str]()
     for _ in range(3):
         for node in nodes:
+            kept.update(_kept(tree.walk, node, flows))
             flows.update(_flow(tree.walk, node, flows))
-    return any(
-        isinstance(node, cst.Call)
-        and isinstance(node.func, cst.Attribute)
-        and node.func.attr.value == "numpy"
-        and any(isinstance(part, cst.Name) and part.value in flows for part in tree.walk(node.func.value))
-        for node in nodes
+    scope = next((a for a in tree.ancestors(found.block) if isinstance(a, cst.FunctionDef)), tree.module)
+    return any(_to_numpy(tree.walk, node, flows) for node in nodes) or any(
+        _to_numpy(tree.walk, node, kept) for node in tree.walk(scope)
     )
 
 
-def _flow(walk: object, node: cst.CSTNode, flows: set[str]) -> Iterator[str]:
-    """The names into which a statement puts something computed from others."""
+def _to_numpy(walk: Walk, node: cst.CSTNode, names: set[str]) -> bool:
+    return (
+        isinstance(node, cst.Call)
+        and isinstance(node.func, cst.Attribute)
+        and node.func.attr.value == "numpy"
+        and _mentions(walk, node.func.value, names)
+    )
+
+
+def _kept(walk: Walk, node: cst.CSTNode, flows: set[str]) -> Iterator[str]:
+    """The lists to which something of `flows` is appended."""
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        keeps = node.func.attr.value in ("append", "extend") and isinstance(node.func.value, cst.Name)
+        if keeps and any(_mentions(walk, arg.value, flows) for arg in node.args):
+            yield from target_names(node.func.value)
+
+
+def _flow(walk: Walk, node: cst.CSTNode, flows: set[str]) -> Iterator[str]:
+    """The names to which a statement gives something computed from others."""
     if isinstance(node, cst.Assign) and _mentions(walk, node.value, flows):
         for target in node.targets:
             yield from target_names(target.target)
     elif isinstance(node, cst.AugAssign) and _mentions(walk, node.value, flows):
         yield from target_names(node.target)
-    elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        kept = node.func.attr.value in ("append", "extend") and isinstance(node.func.value, cst.Name)
-        if kept and any(_mentions(walk, arg.value, flows) for arg in node.args):
-            yield from target_names(node.func.value)
 
 
-def _mentions(walk: object, node: cst.CSTNode, names: set[str]) -> bool:
-    return any(isinstance(part, cst.Name) and part.value in names for part in walk(node))  # type: ignore[operator]
+def _mentions(walk: Walk, node: cst.CSTNode, names: set[str]) -> bool:
+    if _is_exact(node):
+        return False
+    return any(isinstance(part, cst.Name) and part.value in names for part in walk(node))
+
+
+def _is_exact(node: cst.CSTNode) -> bool:
+    """Whether an expression ends in what has a dtype of its own: `x.argmax(1)`, `x.max(1)[1]`, `x.float()`."""
+    while True:
+        if isinstance(node, cst.Call):
+            node = node.func
+        elif isinstance(node, cst.Attribute):
+            if node.attr.value in _EXACT:
+                return True
+            node = node.value
+        elif isinstance(node, cst.Subscript):
+            called = node.value.func if isinstance(node.value, cst.Call) else None
+            if isinstance(called, cst.Attribute) and called.attr.value in ("max", "min", "sort", "topk"):
+                return _index_of(node) == "1"
+            node = node.value
+        else:
+            return False
+
+
+def _index_of(node: cst.Subscript) -> str:
+    index = node.slice[0].slice if len(node.slice) == 1 else None
+    return index.value.value if isinstance(index, cst.Index) and isinstance(index.value, cst.Integer) else ""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ptlint.facts import guards
+from ptlint.facts import guards, torch_api
 from ptlint.facts.events import Backward, Call, Ctx, Forward, Move, Place, ScalerCall, Step
 from ptlint.facts.iteration import sources
 from ptlint.facts.models import ATTENTION, CELL, CONV, EMBEDDING, LINEAR, PARAMETER, RECURRENT, Layer, Makeup
@@ -152,9 +152,17 @@ class Precision:
         seen: set[int] = set()
         for event in self._program.forwards(loop):
             for option in options(event.module):
-                if isinstance(option, Module) and id(option) not in seen and not is_loss(option):
+                if isinstance(option, Module) and id(option) not in seen and not self.is_loss(option):
                     seen.add(id(option))
                     yield option
+
+    def is_loss(self, module: Module) -> bool:
+        """Whether a module is a loss: the library's, or a project's without a weight of its own."""
+        core = module.core
+        if isinstance(core.cls, Lib):
+            return "loss" in torch_api.tags(core.cls.name)
+        makeup = self._program.makeup(module)
+        return makeup.weightless or (not makeup.body and any(layer.kind == "loss" for layer in makeup.layers))
 
     def _on_device(self, loop: Ctx, modules: Iterable[Module]) -> bool:
         """Whether the loop may run on the GPU: not when every model of it was made and left on the host."""
@@ -216,13 +224,6 @@ def _names(value: object) -> Iterator[str]:
             yield option.name
         elif isinstance(option, Const) and isinstance(option.value, str):
             yield option.value
-
-
-def is_loss(module: Module) -> bool:
-    """Whether a module is a loss of the library."""
-    from ptlint.facts import torch_api
-
-    return isinstance(module.core.cls, Lib) and "loss" in torch_api.tags(module.core.cls.name)
 
 
 def too_small(makeups: Iterable[Makeup]) -> bool:
