@@ -283,9 +283,9 @@ class Run:
             frame.ctx = before
 
     def evaluate_index(self, node: cst.Subscript, frame: Frame) -> Value:
-        from ptlint.facts import expressions
+        from ptlint.facts import displays
 
-        return expressions.index_of(self, node, frame)
+        return displays.index_of(self, node, frame)
 
     def run_generator(self, value: Items, place: Place, frame: Frame) -> Value:
         from ptlint.facts import calls

@@ -8,7 +8,7 @@ from typing import Any
 import libcst as cst
 
 from ptlint.facts import classes, guards, iteration
-from ptlint.facts.events import Added, Ctx, Enter, Store, Test
+from ptlint.facts.events import Added, Ctx, Enter, Test
 from ptlint.facts.homes import Frame, LoopState
 from ptlint.facts.run import Run
 from ptlint.facts.scopes import bound_names, skips_rest, target_names, walk
@@ -17,10 +17,6 @@ from ptlint.facts.values import (
     NONE,
     UNKNOWN,
     Const,
-    Function,
-    Items,
-    Join,
-    Mode,
     Num,
     Value,
     came_of,
@@ -102,7 +98,7 @@ def _ann_assign(run: Run, node: cst.AnnAssign, frame: Frame) -> None:
 
 
 def _aug_assign(run: Run, node: cst.AugAssign, frame: Frame) -> None:
-    from ptlint.facts.expressions import operate
+    from ptlint.facts.operations import operate
 
     old = run.evaluate(node.target, frame)
     new = run.evaluate(node.value, frame)
@@ -235,8 +231,11 @@ def _if(run: Run, node: cst.If, frame: Frame) -> None:
     frame.dead = state is None
     if state is not None:
         set_locals(frame, state)
-        if not alive_yes and alive_no and no in (guards.RARE, guards.OFF_PATH) and skips_rest(
-            node.body, in_loop=bool(frame.loops)
+        if (
+            not alive_yes
+            and alive_no
+            and no in (guards.RARE, guards.OFF_PATH)
+            and skips_rest(node.body, in_loop=bool(frame.loops))
         ):
             # `if step % n: continue`: what follows is as rare as the arm that goes on
             frame.ctx = _branch(run, frame, node, "rest", no, test)
@@ -261,9 +260,7 @@ def _same(a: Locals, b: Locals) -> bool:
     return a.keys() == b.keys() and all(a[name] is b[name] or a[name].key() == b[name].key() for name in a)
 
 
-def _run_loop(
-    run: Run, node: cst.For | cst.While, frame: Frame, ctx: Ctx, begin: Callable[[], bool]
-) -> None:
+def _run_loop(run: Run, node: cst.For | cst.While, frame: Frame, ctx: Ctx, begin: Callable[[], bool]) -> None:
     """Run a loop body until its head's state settles; `begin` starts an iteration and says whether there is one."""
     outside = frame.ctx
     entry = _loop_entry(run, frame, node.body)

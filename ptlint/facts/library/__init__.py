@@ -56,7 +56,11 @@ _QUIET = ("builtins.", "argparse.", "itertools.", "functools.", "os.path.", "pat
 
 def call(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
     """Call a library function or class by qualified name."""
-    name = torch_api.canonical(name).removeprefix("builtins.") if name.startswith("builtins.") else torch_api.canonical(name)
+    name = (
+        torch_api.canonical(name).removeprefix("builtins.")
+        if name.startswith("builtins.")
+        else torch_api.canonical(name)
+    )
     event: Call | None = None
     if not name.startswith(_QUIET):
         event = Call(place, frame.ctx, name, bind(name, args))

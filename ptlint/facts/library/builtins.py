@@ -10,9 +10,9 @@ from ptlint.facts import arrays, guards, iteration, torch_api
 from ptlint.facts.arguments import Arguments
 from ptlint.facts.calls import derived
 from ptlint.facts.events import Call, Event, Place
-from ptlint.facts.expressions import read, text_from
 from ptlint.facts.homes import Frame
 from ptlint.facts.library.registry import FUNCTIONS, models
+from ptlint.facts.operations import read, text_from
 from ptlint.facts.run import Run
 from ptlint.facts.values import (
     DETACHED,
@@ -87,7 +87,11 @@ def _convert(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -
     if not args.positional:
         return Const({"float": 0.0, "int": 0, "bool": False}.get(name, ""))
     value = args.positional[0]
-    if isinstance(value, Const) and isinstance(value.value, (int, float, str, bool)) and name in ("int", "float", "bool", "str"):
+    if (
+        isinstance(value, Const)
+        and isinstance(value.value, (int, float, str, bool))
+        and name in ("int", "float", "bool", "str")
+    ):
         try:
             return Const({"int": int, "float": float, "bool": bool, "str": str}[name](value.value), value.soft)
         except (ValueError, OverflowError):
@@ -131,7 +135,8 @@ def _range_length(values: list[Value]) -> int | None:
 
 
 _PROGRESS = frozenset(
-    f"tqdm.{name}" for name in ("tqdm", "auto.tqdm", "notebook.tqdm", "autonotebook.tqdm", "asyncio.tqdm", "tqdm_notebook")
+    f"tqdm.{name}"
+    for name in ("tqdm", "auto.tqdm", "notebook.tqdm", "autonotebook.tqdm", "asyncio.tqdm", "tqdm_notebook")
 ) | {"rich.progress.track", "fastprogress.progress_bar", "alive_progress.alive_it"}
 
 
@@ -171,7 +176,9 @@ def _count(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> 
 def _chain(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
     from ptlint.facts.values import Params
 
-    modules = [module for value in args.positional for o in options(value) if isinstance(o, Params) for module in o.modules]
+    modules = [
+        module for value in args.positional for o in options(value) if isinstance(o, Params) for module in o.modules
+    ]
     if modules:
         return Params(tuple(dict.fromkeys(modules)))
     items = [iteration.item_of(run, value, place, frame) for value in args.positional]
@@ -254,7 +261,7 @@ def _fold(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> V
     if tensors:
         if name in ("max", "min", "round") and any(t.where == DEVICE for t in tensors):
             read(run, tensors[0], place.node, name, frame)
-        from ptlint.facts.expressions import tensor_of
+        from ptlint.facts.operations import tensor_of
 
         return tensor_of(run, values, frame)
     reads = reads_of(*values)

@@ -72,7 +72,9 @@ def _sequence(run: Run, receiver: Sequence, name: str, args: Arguments, place: P
     if name in ("extend", "extendleft", "update"):
         source = args.first()
         if isinstance(source, (Sequence, Tuple)) and source.items is not None and receiver.items is not None:
-            if len(receiver.items) + len(source.items) <= MAX_ITEMS and not any(c.kind == "loop" for c in frame.ctx.up()):
+            if len(receiver.items) + len(source.items) <= MAX_ITEMS and not any(
+                c.kind == "loop" for c in frame.ctx.up()
+            ):
                 receiver.items.extend(source.items)
                 return NONE
         item = iteration.item_of(run, source, place, frame)

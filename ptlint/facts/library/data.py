@@ -21,7 +21,14 @@ def method(run: Run, receiver: Loader | Dataset, name: str, args: Arguments, pla
         return Num("int")
     if name == "__getitem__":
         return Unknown("host", batch=receiver)
-    if isinstance(receiver, Dataset) and name in ("map", "filter", "with_transform", "shuffle", "select", "with_format"):
+    if isinstance(receiver, Dataset) and name in (
+        "map",
+        "filter",
+        "with_transform",
+        "shuffle",
+        "select",
+        "with_format",
+    ):
         return receiver
     return UNKNOWN
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from ptlint.facts.arguments import Arguments
 from ptlint.facts.calls import derived
 from ptlint.facts.events import Call, Clock, Place
-from ptlint.facts.expressions import read
 from ptlint.facts.homes import Frame
 from ptlint.facts.library.builtins import argument_node, read_all
 from ptlint.facts.library.modules import put
 from ptlint.facts.library.options import parser_method
 from ptlint.facts.library.registry import models
+from ptlint.facts.operations import read
 from ptlint.facts.run import Run
 from ptlint.facts.values import (
     DEVICE,
@@ -37,7 +37,11 @@ def read_keywords(run: Run, args: Arguments, place: Place, frame: Frame, how: st
         read(run, value, node.value if node is not None else place.node, how, frame)
 
 
-@models("torch.utils.tensorboard.SummaryWriter", "tensorboardX.SummaryWriter", "torch.utils.tensorboard.writer.SummaryWriter")
+@models(
+    "torch.utils.tensorboard.SummaryWriter",
+    "tensorboardX.SummaryWriter",
+    "torch.utils.tensorboard.writer.SummaryWriter",
+)
 def _writer(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
     return run.make(Other, place, frame.ctx, "writer")
 

@@ -44,7 +44,9 @@ _SELF = frozenset(
 
 def method(run: Run, receiver: Module, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
     """A method of `nn.Module` or of a library's module class."""
-    run.emit(Call(place, frame.ctx, f"torch.nn.Module.{name}", args.bind(("module", "strict")), UNKNOWN, receiver), name)
+    run.emit(
+        Call(place, frame.ctx, f"torch.nn.Module.{name}", args.bind(("module", "strict")), UNKNOWN, receiver), name
+    )
     if name == "forward" or name == "__call__":
         return call_module(run, receiver, args, place, frame, method="forward" if name == "forward" else "")
     if name in ("to", "cuda", "cpu", "xpu"):
@@ -187,7 +189,9 @@ def optimizer_method(run: Run, receiver: Optimizer, name: str, args: Arguments, 
             run.call(closure, Arguments(), place, frame)
         run.emit(Step(place, frame.ctx, receiver))
         return UNKNOWN
-    run.emit(Call(place, frame.ctx, f"torch.optim.Optimizer.{name}", args.bind(("set_to_none",)), UNKNOWN, receiver), name)
+    run.emit(
+        Call(place, frame.ctx, f"torch.optim.Optimizer.{name}", args.bind(("set_to_none",)), UNKNOWN, receiver), name
+    )
     if name == "add_param_group":
         run.fill_optimizer(receiver, args.first())
     if name == "minimize":

@@ -11,7 +11,12 @@ from ptlint.facts.values import NONE, UNKNOWN, Const, Lib, Num, Options, Other, 
 from ptlint.facts.values import options as alternatives
 
 
-@models("argparse.ArgumentParser", "configargparse.ArgumentParser", "configargparse.ArgParser", "transformers.HfArgumentParser")
+@models(
+    "argparse.ArgumentParser",
+    "configargparse.ArgumentParser",
+    "configargparse.ArgParser",
+    "transformers.HfArgumentParser",
+)
 def _parser(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
     made = run.make(Other, place, frame.ctx, "parser")
     parents = args.keywords.get("parents")

@@ -9,12 +9,12 @@ import libcst as cst
 from ptlint.facts import torch_api
 from ptlint.facts.arguments import Arguments
 from ptlint.facts.calls import call_module, derived
-from ptlint.facts.events import Backward, Call, Event, Forward, Move, Place, ScalerCall, Step
-from ptlint.facts.expressions import read, tensor_of
+from ptlint.facts.events import Backward, Call, Event, Forward, Move, Place, Step
 from ptlint.facts.freshness import is_fresh, kept, note_write
 from ptlint.facts.homes import Frame
 from ptlint.facts.infer import scaler_by_use
 from ptlint.facts.library.devices import device_of
+from ptlint.facts.operations import read, tensor_of
 from ptlint.facts.run import Run
 from ptlint.facts.scopes import dotted
 from ptlint.facts.store import rebind
@@ -291,9 +291,7 @@ def _cast_to(receiver: Tensor | Unknown, dtype: str | None) -> Value:
     if isinstance(receiver, Unknown):
         if not dtype:
             return receiver
-        return Tensor(
-            receiver.where, receiver.graph, dtype, receiver.batch, came=receiver.came, reads=receiver.reads
-        )
+        return Tensor(receiver.where, receiver.graph, dtype, receiver.batch, came=receiver.came, reads=receiver.reads)
     return replace(receiver, dtype=dtype or receiver.dtype, moved=False)
 
 

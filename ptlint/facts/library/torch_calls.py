@@ -139,9 +139,7 @@ def module_of(run: Run, cls: Lib, args: Arguments, place: Place, frame: Frame) -
     return module
 
 
-def wrap(
-    run: Run, cls: Lib, wrapper: str, inner: Value, args: Arguments, place: Place, frame: Frame
-) -> Value:
+def wrap(run: Run, cls: Lib, wrapper: str, inner: Value, args: Arguments, place: Place, frame: Frame) -> Value:
     """DataParallel, DDP, FSDP, compile and their like around modules."""
     found: list[Value] = []
     for option in options(inner):
@@ -203,7 +201,9 @@ def _available(run: Run, name: str, args: Arguments, place: Place, frame: Frame)
     return Const(True, True)
 
 
-@models("torch.backends.mps.is_available", "torch.xpu.is_available", "torch.backends.mps.is_built", "torch.mps.is_available")
+@models(
+    "torch.backends.mps.is_available", "torch.xpu.is_available", "torch.backends.mps.is_built", "torch.mps.is_available"
+)
 def _other_device(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
     return Const(False, True)
 
