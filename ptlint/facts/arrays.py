@@ -37,7 +37,8 @@ _KEEPERS = frozenset(
 
 def called(name: str, args: Arguments, reads: frozenset[Event], place: Place | None = None) -> Array:
     """What a NumPy function gives that is known to give no plain number."""
-    made = place if array_factory(name) and not any(isinstance(o, Array) for v in args.all() for o in options(v)) else None
+    of_arrays = any(isinstance(option, Array) for value in args.all() for option in options(value))
+    made = place if array_factory(name) and not of_arrays else None
     short = name.rpartition(".")[2]
     if name.startswith("numpy.random."):
         position = _SIZES.get(short)

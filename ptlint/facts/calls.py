@@ -321,9 +321,7 @@ def _call_lambda(run: Run, function: Function, args: Arguments, place: Place, fr
         run.active.pop()
 
 
-def call_module(
-    run: Run, module: Module, args: Arguments, place: Place, frame: Frame, method: str = ""
-) -> Value:
+def call_module(run: Run, module: Module, args: Arguments, place: Place, frame: Frame, method: str = "") -> Value:
     """`model(x)`: the forward of the project's class is followed; a library's gives a tensor."""
     outer = not any(up.function is not None and _is_forward(up.function) for up in frame.ctx.up() if up.kind == "frame")
     event = Forward(place, frame.ctx, module, list(args.all()), outer=outer, method=method)

@@ -111,9 +111,7 @@ def apply_decorator(run: Run, wrapper: Value, value: Value, place: Place, frame:
 
 
 def _with_modes(function: Function, modes: tuple[Mode, ...]) -> Function:
-    made = Function(
-        function.node, function.home, function.scope, function.tree, function.owner, function.self_value
-    )
+    made = Function(function.node, function.home, function.scope, function.tree, function.owner, function.self_value)
     made.defaults = function.defaults
     made.flags = function.flags
     made.modes = (*modes, *function.modes)
@@ -164,7 +162,8 @@ def is_module(cls: ProjectClass | Lib) -> bool:
 
 LIGHTNING_MODULES = frozenset(
     f"{package}.{name}"
-    for package in ("pytorch_lightning", "lightning", "lightning.pytorch", "pytorch_lightning.core", "lightning.pytorch.core")
+    for base in ("pytorch_lightning", "lightning", "lightning.pytorch")
+    for package in (base, f"{base}.core")
     for name in ("LightningModule",)
 )
 
@@ -257,7 +256,9 @@ def enter(run: Run, value: Value, place: Place, frame: Frame) -> tuple[list[Mode
             entered = option.attrs.get("entered", UNKNOWN)
         elif isinstance(option, Instance):
             method = option.cls.find("__enter__") if isinstance(option.cls, ProjectClass) else None
-            entered = run.call(method.bind(option), Arguments(), place, frame) if isinstance(method, Function) else option
+            entered = option
+            if isinstance(method, Function):
+                entered = run.call(method.bind(option), Arguments(), place, frame)
         elif isinstance(option, (Obj, Unknown)):
             entered = option
     return modes, entered

@@ -231,8 +231,7 @@ def _reaches_backward(node: cst.CSTNode, names: set[str]) -> bool:
 
 def _returns(node: cst.FunctionDef, names: set[str]) -> bool:
     return any(
-        isinstance(inner, (cst.Return, cst.Yield)) and _mentions(inner, names, attributes=False)
-        for inner in walk(node)
+        isinstance(inner, (cst.Return, cst.Yield)) and _mentions(inner, names, attributes=False) for inner in walk(node)
     )
 
 

@@ -48,9 +48,7 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound=Event)
 
-MANAGED_PACKAGES = frozenset(
-    "pytorch_lightning lightning accelerate fastai ignite deepspeed composer".split()
-)
+MANAGED_PACKAGES = frozenset("pytorch_lightning lightning accelerate fastai ignite deepspeed composer".split())
 HF_TRAINERS = frozenset({"Trainer", "Seq2SeqTrainer", "SFTTrainer", "DPOTrainer", "GRPOTrainer", "PPOTrainer"})
 
 
@@ -350,7 +348,9 @@ class ProgramFacts:
 
     def managed(self, ctx: Ctx) -> bool:
         """Whether a framework owns what runs in a context: a Lightning hook, an Accelerate loop, an HF Trainer."""
-        return self.hooked(ctx) or any(isinstance(event.receiver, Other) and event.receiver.kind == "accelerator" for event in self.events(Call))
+        return self.hooked(ctx) or any(
+            isinstance(event.receiver, Other) and event.receiver.kind == "accelerator" for event in self.events(Call)
+        )
 
     def hooked(self, ctx: Ctx) -> bool:
         """Whether a framework calls what runs in a context: methods of a LightningModule, of an HF Trainer."""
@@ -358,7 +358,9 @@ class ProgramFacts:
             function = up.function if up.kind == "frame" else None
             if function is not None and function.owner is not None:
                 bases = function.owner.lib_bases
-                if any(base.partition(".")[0] in MANAGED_PACKAGES or base.rpartition(".")[2] in HF_TRAINERS for base in bases):
+                if any(base.partition(".")[0] in MANAGED_PACKAGES for base in bases):
+                    return True
+                if any(base.rpartition(".")[2] in HF_TRAINERS for base in bases):
                     return True
         return False
 

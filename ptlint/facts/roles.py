@@ -168,10 +168,16 @@ class Roles:
                 return source.length is None or source.length > 3
             if isinstance(source, Unknown) and any(id(batch) in self.fed for batch in sources_of(source.batch)):
                 return True
-        return isinstance(node, cst.For) and not any(
-            isinstance(source, Sequence) and source.items is not None and all(isinstance(i, Const) for i in source.items)
-            for source in sources(loop.items)
-        ) and any(isinstance(source, (Sequence, Items)) for source in sources(loop.items))
+        return (
+            isinstance(node, cst.For)
+            and not any(
+                isinstance(source, Sequence)
+                and source.items is not None
+                and all(isinstance(item, Const) for item in source.items)
+                for source in sources(loop.items)
+            )
+            and any(isinstance(source, (Sequence, Items)) for source in sources(loop.items))
+        )
 
     def _serves_training(self, loop: Ctx, forwards: set[Forward]) -> bool:
         """A loop in every iteration of a training loop whose outputs keep their graph feeds its backward."""
@@ -234,7 +240,8 @@ def waits_for_a_person(event: Call) -> bool:
 def in_forward(function: Function) -> bool:
     """Whether a function is the `forward` of a module."""
     node = function.node
-    return isinstance(function.self_value, Module) and isinstance(node, cst.FunctionDef) and node.name.value == "forward"
+    named = isinstance(node, cst.FunctionDef) and node.name.value == "forward"
+    return named and isinstance(function.self_value, Module)
 
 
 def goes_over(loop: Ctx, source: Value, events: Iterable[Event]) -> bool:

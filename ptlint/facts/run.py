@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from ptlint.outline.project import Program, Project
     from ptlint.outline.statements import Statement
 
-O = TypeVar("O", bound=Obj)
+Made = TypeVar("Made", bound=Obj)
 
 MAX_WORK = 400_000
 """Expressions evaluated in one program before calls are no longer followed: a count of work, never seconds."""
@@ -227,7 +227,7 @@ class Run:
 
     # Objects and events
 
-    def make(self, kind: Callable[..., O], place: Place, ctx: Ctx, *args: Any, tag: str = "") -> O:
+    def make(self, kind: Callable[..., Made], place: Place, ctx: Ctx, *args: Any, tag: str = "") -> Made:
         """An object made at a place in a context: the same one when that runs again."""
         key = (id(place.node), id(ctx), f"{getattr(kind, '__name__', '')}{tag}")
         found = self.objects.get(key)

@@ -34,8 +34,8 @@ from ptlint.facts.values import (
     join,
     options,
     reads_of,
-    widen,
     through,
+    widen,
 )
 
 

@@ -86,7 +86,8 @@ NONE = Const(None)
 class Num(Value):
     """A Python number, bool or string whose value is not known.
 
-    `counter`: counts iterations of a loop (of a test: looks at one that does). `period`: it is a counter modulo this (0: by something not readable).
+    `counter`: counts iterations of a loop (of a test: looks at one that does).
+    `period`: it is a counter modulo this (0: by something not readable).
     `rare`: as a test it holds in a small share of iterations; `often`: its negation does.
     `reads`: the host reads of device tensors, and the readings of a clock, that it came from.
     `size`: a loop-invariant size such as `len(loader)`.
@@ -706,7 +707,7 @@ def _merge(a: Value, b: Value) -> Value | None:
             a.where if a.where == b.where else UNSURE,
             a.graph if a.graph == b.graph else UNSURE,
             either(a.batch, b.batch) if a.batch is not None and b.batch is not None else None,
-            a.wraps if a.wraps else b.wraps,
+            a.wraps or b.wraps,
             came_of(a, b),
             a.reads | b.reads,
         )

@@ -37,7 +37,6 @@ from ptlint.facts.values import (
     Partial,
     ProjectClass,
     Sequence,
-    StateDict,
     Tensor,
     Tuple,
     Unknown,
@@ -356,7 +355,7 @@ def _copy(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> V
             clone.where, clone.open, clone.copied_from = option.core.where, option.core.open, option.core
             found.append(clone)
         else:
-            found.append(option if isinstance(option, StateDict) else option)
+            found.append(option)
     return join_all(found)
 
 

@@ -131,7 +131,7 @@ def _accelerator_method(run: Run, name: str, args: Arguments, place: Place, fram
 
         run.emit(Backward(place, frame.ctx, args.first(), scaled=True))
         return NONE
-    if name in ("autocast",):
+    if name == "autocast":
         return Mode("autocast", Const(True), None, "cuda", "accelerate", place)
     if name in ("accumulate", "no_sync", "main_process_first", "local_main_process_first"):
         return Mode("other", name=name, place=place)

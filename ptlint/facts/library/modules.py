@@ -11,7 +11,6 @@ from ptlint.facts.library.devices import device_of
 from ptlint.facts.run import Run
 from ptlint.facts.values import (
     DEVICE,
-    HOST,
     NONE,
     UNKNOWN,
     UNSURE,

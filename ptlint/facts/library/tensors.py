@@ -107,8 +107,7 @@ def result(
     if returns == "size":
         return Num("any")
     if returns == "module":
-        module = run.make(Module, place, frame.ctx, Lib(api.qualname))
-        return module
+        return run.make(Module, place, frame.ctx, Lib(api.qualname))
     if returns == "other":
         reads = reads_of(*inputs)
         return Unknown(reads=reads) if reads else UNKNOWN
@@ -117,8 +116,8 @@ def result(
 
 _SUMS = frozenset({"sum", "prod", "cumsum", "cumprod"})
 _FLOATING = frozenset(
-    ["mean", "var", "std", "norm", "softmax", "log_softmax", "sigmoid", "cross_entropy", "binary_cross_entropy"]
-    + ["binary_cross_entropy_with_logits", "kl_div"]
+    "mean var std norm softmax log_softmax sigmoid cross_entropy binary_cross_entropy binary_cross_entropy_with_logits "
+    "kl_div".split()
 )
 
 

@@ -39,7 +39,6 @@ from ptlint.facts.values import (
     Num,
     Optimizer,
     Other,
-    Params,
     Scaler,
     Scheduler,
     Sequence,
@@ -271,7 +270,8 @@ def _cuda_context(run: Run, name: str, args: Arguments, place: Place, frame: Fra
     return Mode("stream" if name.endswith("stream") else "other", name=name, place=place)
 
 
-@models("torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly", "torch.autograd.anomaly_mode.set_detect_anomaly",
+@models("torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly",
+        "torch.autograd.anomaly_mode.set_detect_anomaly",
         "torch.autograd.anomaly_mode.detect_anomaly")  # fmt: skip
 def _anomaly(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
     return Mode("anomaly", args.get("mode", 0, Const(True)), name=name, place=place)
@@ -375,8 +375,7 @@ def _through(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -
 
 
 RUNTIMES = frozenset(
-    ["coremltools", "jax", "mlx", "onnxruntime", "openvino", "paddle", "tensorflow", "tensorrt", "tflite_runtime"]
-    + ["tritonclient"]
+    "coremltools jax mlx onnxruntime openvino paddle tensorflow tensorrt tflite_runtime tritonclient".split()
 )
 """Libraries that take host arrays and know nothing of PyTorch's device tensors."""
 
