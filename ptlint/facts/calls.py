@@ -22,6 +22,7 @@ from ptlint.facts.values import (
     Function,
     Instance,
     Items,
+    Join,
     Lib,
     Loader,
     Mapping,
@@ -37,6 +38,7 @@ from ptlint.facts.values import (
     Unknown,
     Value,
     came_of,
+    join,
     join_all,
     options,
     reads_of,
@@ -325,11 +327,17 @@ def call_module(run: Run, module: Module, args: Arguments, place: Place, frame: 
     """`model(x)`: the forward of the project's class is followed; a library's gives a tensor."""
     outer = not any(up.function is not None and _is_forward(up.function) for up in frame.ctx.up() if up.kind == "frame")
     event = Forward(place, frame.ctx, module, list(args.all()), outer=outer, method=method)
+    before = run.trace.find(Forward, place, frame.ctx)
     run.emit(event)
     result = _forward(run, module, args, place, frame)
     if outer and event.grad:
         result = through(result, event.token)
     event.result = result
+    if before is not None and not any(option is module for option in options(before.module)):
+        # One place calls several modules: alternatives, or the items of a list.
+        several = join(before.module, module)
+        if isinstance(several, Join):
+            event.module, event.result = several, join(before.result, result)
     return result
 
 
