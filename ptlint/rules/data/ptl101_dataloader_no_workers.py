@@ -81,7 +81,7 @@ class DataloaderNoWorkers(Rule):
             yield self.finding(
                 place,
                 preview=use.is_choice("num_workers") or not program.accelerated,
-                advice=f"`{origin.name}={value}`, or what `ptlint doctor` says of the cores this process may use",
+                advice=f"{_wanted(origin, value)}, or the cores this process may use (`ptlint doctor` prints them)",
                 fix=fix,
                 withheld=withheld,
                 because=_because(use, origin),
@@ -106,6 +106,12 @@ class DataloaderNoWorkers(Rule):
         except CannotEdit as error:
             return None, error.reason
         return Fix(f"Load with `{value}` workers", Safety.UNSAFE, edits, _imports(value)), ""
+
+
+def _wanted(origin: Origin, value: str) -> str:
+    if origin.kind in (OPTION, OWN_DEFAULT):
+        return f"`{value}` as the default in row {origin.place.row}"
+    return f"`{origin.name}={value}`"
 
 
 def _because(use: LoaderUse, origin: Origin) -> list[str]:
