@@ -1,4 +1,4 @@
-"""Render what is derived: `ptlint/rules/index.py`, `rules.md`, `docs/cli.md` and `docs/ptlint.svg`.
+"""Render what is derived: the table of rules, `rules.md`, `docs/cli.md`, the picture, what stands beside the example.
 
 `python scripts/render.py` writes them; with `--check` it writes nothing and fails where one is stale.
 """
@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import click
+from example import example
 from picture import picture
 
 from ptlint import registry
@@ -74,6 +75,7 @@ def rendered() -> dict[Path, str]:
         ROOT / "rules.md": rules_page(rules),
         ROOT / "docs" / "cli.md": cli_page(),
         ROOT / "docs" / "ptlint.svg": picture(ROOT),
+        **example(ROOT),
     }
 
 
