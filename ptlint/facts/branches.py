@@ -49,6 +49,7 @@ def branches(program: ProgramFacts) -> Iterator[Branch]:
             or _steers(test, statement, arms, loop)
             or _is_behind_rare(test, rare)
             or _is_of_element(test, loop)
+            or _settles(test, statement, arms)
         ):
             continue
         key = (id(statement), id(loop))
@@ -88,6 +89,21 @@ def _steers(test: Test, statement: cst.CSTNode, arms: list[cst.CSTNode], loop: C
     if isinstance(statement, cst.Return):
         return True
     return any(isinstance(node, _GOES_ON) for arm in arms for node in walk(arm))
+
+
+def _settles(test: Test, statement: cst.CSTNode, arms: list[cst.CSTNode]) -> bool:
+    """Whether the tensor is only looked at behind a test that its arm makes false (`epoch > last and …`)."""
+    if not isinstance(statement, cst.If):
+        return False
+    code = test.place.tree.code
+    node, first = statement.test, set[str]()
+    while isinstance(node, cst.BooleanOperation) and isinstance(node.operator, cst.And):
+        node = node.left
+        first = {code(part) for part in walk(node) if isinstance(part, (cst.Name, cst.Attribute))}
+    if node is test.place.node:
+        return False
+    targets = (part.target for arm in arms for part in walk(arm) if isinstance(part, cst.AssignTarget))
+    return any(code(target) in first for target in targets)
 
 
 def _is_of_element(test: Test, loop: Ctx) -> bool:

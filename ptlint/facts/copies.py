@@ -31,13 +31,24 @@ def is_asynchronous(move: Move) -> bool:
 
 
 def from_unpinned_loaders(program: ProgramFacts) -> Iterator[tuple[LoaderUse, Move]]:
-    """The copies that are meant to be asynchronous of batches of loaders that are known not to pin."""
+    """The first copy in each loop that is meant to be asynchronous, of batches of loaders that are known not to pin."""
+    seen: set[tuple[int, int]] = set()
     for use in program.loading:
-        if use.pins is not False or use.managed or use.waits or use.on_device:
+        if not _never_pins(use) or use.managed or use.waits or use.on_device:
             continue
-        for move in use.moves:
+        for move in sorted(use.moves, key=lambda move: move.order):
+            loop = next(move.ctx.loops(), None)
+            if (id(use), id(loop)) in seen:
+                continue
             if is_asynchronous(move) and is_given(program, move) and not program.off_path(move.ctx):
+                seen.add((id(use), id(loop)))
                 yield use, move
+
+
+def _never_pins(use: LoaderUse) -> bool:
+    """Whether a loader does not pin, and no flag makes it."""
+    given = options(use.args.get("pin_memory", Const(False)))
+    return use.pins is False and not any(isinstance(option, Const) and option.soft for option in given)
 
 
 def from_pageable(program: ProgramFacts) -> Iterator[tuple[str, Move]]:

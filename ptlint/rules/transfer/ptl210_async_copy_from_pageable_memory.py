@@ -15,15 +15,15 @@ class AsyncCopyFromPageableMemory(Rule):
     ## What it finds
     `.to(device, non_blocking=True)` or `.cuda(non_blocking=True)` of memory that is known not to be pinned: batches of
     a `DataLoader` with no `pin_memory=True`, and tensors made right there by `torch.from_numpy` or `torch.tensor`. The
-    copies of one statement are one finding. What happens outside of training and evaluation loops is shown with
-    `--preview` only.
+    copies of one loop over such a loader are one finding, at the first. Other tensors that are copied outside of
+    training and evaluation loops are shown with `--preview` only.
 
     ## Why it is slow
     The GPU can fetch memory by itself only where it is pinned. From pageable memory the driver first stages the data in
     a pinned buffer of its own, and the host waits for that: `non_blocking=True` promises what does not happen.
 
     ## When it stays silent
-    - It is not known whether the memory is pinned: values of flags that cannot be read, tensors of unknown origin.
+    - It is not known whether the memory is pinned: a flag decides, tensors are of unknown origin.
     - The tensor holds no data and could be made on the device, which PTL203 reports.
     - Accelerate or Lightning place the batches.
 
@@ -64,17 +64,14 @@ class AsyncCopyFromPageableMemory(Rule):
     def check(self, program: ProgramFacts) -> Iterator[Finding]:
         if not program.accelerated:
             return
+        for use, move in from_unpinned_loaders(program):
+            made = use.event.place
+            yield self.finding(
+                move.place,
+                advice="`pin_memory=True` for the loader",
+                because=[f"the loader in row {made.row} of {made.path.name} does not pin its batches"],
+            )
         seen: set[int] = set()
-        for use, move in sorted(from_unpinned_loaders(program), key=lambda item: item[1].place.start):
-            statement = id(move.place.tree.statement(move.place.node))
-            if statement not in seen:
-                seen.add(statement)
-                made = use.event.place
-                yield self.finding(
-                    move.place,
-                    advice="`pin_memory=True` for the loader",
-                    because=[f"the loader in row {made.row} of {made.path.name} does not pin its batches"],
-                )
         for name, move in from_pageable(program):
             statement = id(move.place.tree.statement(move.place.node))
             if statement not in seen:
