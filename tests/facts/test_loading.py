@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from facts.programs import facts_of
+from programs import facts_of
 
 from ptlint.facts.arrays import Listed, listed
 

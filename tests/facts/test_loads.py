@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from facts.programs import facts_of
+from programs import facts_of
 
 from ptlint.facts.program import ProgramFacts
 

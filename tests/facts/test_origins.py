@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from facts.programs import facts_of
+from programs import facts_of
 
 from ptlint.facts import origins
 
@@ -19,6 +19,13 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--jobs", "-j", type=int, default=0)
 args = parser.parse_args()
 """
+
+KEPT = """class L:
+  def __init__(self, n=0):
+    self.n = n
+  def make(self):
+    return DataLoader(a, num_workers=self.n)
+L().make()"""
 
 CASES = {
     "left out": ("DataLoader(a)", origins.ABSENT, 11),
@@ -43,12 +50,7 @@ CASES = {
     ),
     "keywords passed on": ("def f(**o):\n  return DataLoader(a, **o)\nf()", origins.ABSENT, 13),
     "keywords passed on and given": ("def f(**o):\n  return DataLoader(a, **o)\nf(num_workers=1)", origins.LITERAL, 13),
-    "an attribute": (
-        "class L:\n  def __init__(self, n=0):\n    self.n = n\n  def make(self):\n"
-        "    return DataLoader(a, num_workers=self.n)\nL().make()",
-        origins.DEFAULT,
-        16,
-    ),
+    "an attribute": (KEPT, origins.DEFAULT, 16),
     "of a subclass": (
         "class L(DataLoader):\n  def __init__(self, d, n=0):\n    super().__init__(d, num_workers=n)\nL(a)",
         origins.DEFAULT,
