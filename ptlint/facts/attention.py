@@ -66,6 +66,7 @@ _TRANSPOSED = frozenset({"transpose", "permute", "t", "swapaxes", "transpose_", 
 _KEEPS_SCORES = frozenset("masked_fill masked_fill_ float to type type_as contiguous half add add_ div mul sub".split())
 _SCALES = frozenset({"div", "mul", "div_", "mul_"})
 _KEEPS_WEIGHTS = frozenset("to type type_as float half contiguous dropout".split())
+_DROPOUTS = frozenset({"torch.nn.Dropout", "torch.nn.AlphaDropout", "torch.nn.Identity"})
 _MAX_HOPS = 12
 
 
@@ -80,6 +81,7 @@ def written_by_hand(program: ProgramFacts) -> Iterator[Event]:
             for m in options(event.module)
         )
     )
+    drops = frozenset(_dropouts(program)) if calls else frozenset()
     seen: set[int] = set()
     for event in calls:
         node = event.place.node
@@ -87,15 +89,26 @@ def written_by_hand(program: ProgramFacts) -> Iterator[Event]:
             continue
         seen.add(id(node))
         method = isinstance(event, Call) and event.name in (".softmax", "torch.Tensor.softmax")
-        if _ByHand(event.place).holds(node, method=method):
+        if _ByHand(event.place, drops).holds(node, method=method):
             yield event
 
 
-class _ByHand:
-    """The text of one function around a softmax."""
+def _dropouts(program: ProgramFacts) -> Iterator[int]:
+    """The nodes of calls that drop some of what they are given."""
+    for forward in program.events(Forward):
+        modules = [m.core.cls for m in options(forward.module) if isinstance(m, Module)]
+        if modules and all(isinstance(cls, Lib) and cls.name in _DROPOUTS for cls in modules):
+            yield id(forward.place.node)
+    for call in program.calls("torch.nn.functional.dropout", "torch.dropout"):
+        yield id(call.place.node)
 
-    def __init__(self, place: Place) -> None:
+
+class _ByHand:
+    """The text of one function around a softmax; `drops`: the nodes of calls of dropout."""
+
+    def __init__(self, place: Place, drops: frozenset[int]) -> None:
         self._tree = place.tree
+        self._drops = drops
         found = (node for node in place.tree.ancestors(place.node) if isinstance(node, cst.FunctionDef))
         self._function = next(found, None)
         self._scaled = False
@@ -229,7 +242,7 @@ class _ByHand:
                     return None
                 if _called(call) in _MATMUL:
                     return call.args[1].value if len(call.args) == 2 else None
-                if "drop" not in _called(call).lower():
+                if id(call) not in self._drops:
                     return None
                 node = call
             elif isinstance(parent, cst.Assign) and len(parent.targets) == 1:
