@@ -9,6 +9,7 @@ import libcst as cst
 
 from ptlint.facts import guards
 from ptlint.facts.events import Ctx, Move
+from ptlint.facts.scopes import target_names, walk
 from ptlint.facts.values import DEVICE, Const, Device, Items, options
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ _VIEWS = frozenset(
     | {"float", "double", "half", "bfloat16", "long", "int", "bool", "type", "to"}
 )
 """Methods whose result is the tensor itself, a view of it, or the tensor in another type."""
+_KEEPS = ("torch.autograd.Variable", "torch.squeeze", "torch.unsqueeze", "torch.flatten", "torch.transpose")
+MAX_NAMES = 4
 
 
 def is_repeated(move: Move) -> bool:
@@ -67,18 +70,42 @@ def blocks(move: Move) -> bool:
 def is_given(facts: ProgramFacts, move: Move) -> bool:
     """Whether what is moved is what the loader gave, or a view or cast of it: what is computed is not pinned."""
     node = _receiver(move)
-    while node is not None and not isinstance(node, cst.Name):
-        if isinstance(node, (cst.Subscript, cst.Attribute)):
-            node = node.value
-        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _VIEWS:
-            node = node.func.value
-        elif isinstance(node, cst.Call) and any(
-            call.name == "torch.autograd.Variable" for call in facts.calls_at(node)
-        ):
-            node = node.args[0].value if node.args else None
-        else:
-            return False
-    return node is not None
+    loop = next((up for up in move.ctx.up() if up.kind in ("loop", "frame") and up.place is not None), None)
+    body = loop.place.node if loop is not None and loop.kind == "loop" and loop.place is not None else None
+    return node is not None and _is_given(facts, move, node, body, 0)
+
+
+def _is_given(facts: ProgramFacts, move: Move, node: cst.BaseExpression, body: cst.CSTNode | None, depth: int) -> bool:
+    if isinstance(node, cst.Name):
+        before = _assigned(move, node.value, body) if body is not None and depth < MAX_NAMES else None
+        return before is None or _is_given(facts, move, before, body, depth + 1)
+    if isinstance(node, (cst.Tuple, cst.List)):
+        return all(_is_given(facts, move, element.value, body, depth) for element in node.elements)
+    if isinstance(node, (cst.Subscript, cst.Attribute)):
+        return _is_given(facts, move, node.value, body, depth)
+    if not isinstance(node, cst.Call):
+        return False
+    if isinstance(node.func, cst.Attribute) and node.func.attr.value in _VIEWS:
+        return _is_given(facts, move, node.func.value, body, depth)
+    if any(call.name in _KEEPS for call in facts.calls_at(node)) or _is_next(node):
+        return bool(node.args) and _is_given(facts, move, node.args[0].value, body, depth)
+    return False
+
+
+def _is_next(node: cst.Call) -> bool:
+    return isinstance(node.func, cst.Name) and node.func.value in ("next", "iter", "list", "tuple")
+
+
+def _assigned(move: Move, name: str, body: cst.CSTNode) -> cst.BaseExpression | None:
+    """What the loop last assigned to a name in rows above a copy."""
+    span = move.place.tree.span
+    start = move.place.start
+    found: cst.BaseExpression | None = None
+    for node in walk(body):
+        if isinstance(node, cst.Assign) and span(node)[1] <= start:
+            if any(name in target_names(target.target) for target in node.targets):
+                found = node.value
+    return found
 
 
 def is_whole_batch(move: Move) -> bool:
