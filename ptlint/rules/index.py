@@ -444,6 +444,18 @@ RULES: tuple[Entry, ...] = (
         module="ptlint.rules.loop.ptl608_checkpoint_every_step",
     ),
     Entry(
+        code="PTL609",
+        name="heavy-logging-every-step",
+        message="every step waits until a picture, histogram or figure is made",
+        impact=Impact.MEDIUM,
+        preview=True,
+        fixable="no",
+        torch=None,
+        options=(),
+        roots=("add_histogram|add_image|add_images|add_figure|add_video|add_embedding|add_pr_curve|pyplot|wandb",),
+        module="ptlint.rules.loop.ptl609_heavy_logging_every_step",
+    ),
+    Entry(
         code="PTL610",
         name="attention-weights-unused",
         message="attention works out its weights, which nothing uses, and so cannot use the fused kernels",
