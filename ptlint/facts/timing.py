@@ -12,7 +12,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from ptlint.facts import guards
+from ptlint.facts import guards, torch_api
 from ptlint.facts.events import (
     Backward,
     Call,
@@ -88,11 +88,12 @@ class Timing:
         self.spans: list[Span] = []
         self._synchronized: list[Call] = []
         self._recorded: list[Call] = []
-        self._launches: list[int] = []
+        self._launched: list[Event] = []  # single operations as well
         for event in trace:
             self._sort(event)
             if is_device_work(event) or _is_operation(event):
-                self._launches.append(event.order)
+                self._launched.append(event)
+        self._launches = [event.order for event in self._launched]
 
     def _sort(self, event: Event) -> None:
         if isinstance(event, Elapsed):
@@ -148,18 +149,30 @@ class Timing:
         clocked = any(_beside(span.start, loop) and _beside(span.end, loop) for span in self.spans)
         return clocked or any(_beside(record, loop) for record in self._recorded)
 
-    def last_work(self, span: Span) -> Event | None:
-        """The last device work in a span that nothing in it waits for; None where there is none."""
-        work = [event for event in self.work if span.covers(event)]
+    def unfinished(self, span: Span) -> Event | None:
+        """The device work that a span times without its being done: the figure is that of the launch."""
+        last = self._last_work(span)
+        if last is None or span.end.decides:
+            return None
+        # A loop that waits in each iteration, before or after its clock is read, goes at the pace of the device.
+        loops = {id(loop): loop for event in (last, span.end) for loop in list(event.ctx.loops())[:1]}
+        return None if any(self._waits_each_iteration(loop) for loop in loops.values()) else last
+
+    def _last_work(self, span: Span) -> Event | None:
+        """The last device work in a span that nothing in it waits for."""
+        work = [event for event in self._launched if span.covers(event)]
         if not work:
             return None
         last = max(work, key=lambda event: _position(span, event))
         waits = (event for event in self.waits if span.covers(event))
         return None if any(_position(span, event) > _position(span, last) for event in waits) else last
 
-    def waits_each_iteration(self, loop: Ctx) -> bool:
-        """Whether the host waits for the device in every iteration, or nearly, of a loop."""
-        return any(event.ctx.inside(loop) and not _seldom(event.ctx, loop) for event in self.waits)
+    def _waits_each_iteration(self, loop: Ctx) -> bool:
+        """Whether the host waits for the device in every iteration, or nearly, of a loop; copies to it aside."""
+        return any(
+            event.ctx.inside(loop) and not isinstance(event, Move) and not _seldom(event.ctx, loop)
+            for event in self.waits
+        )
 
 
 def _position(span: Span, event: Event) -> tuple[bool, int]:
@@ -209,6 +222,9 @@ _VIEWS = frozenset({"detach", "view", "reshape", "squeeze", "unsqueeze", "permut
 def _is_operation(event: Event) -> bool:
     """Whether an event is a single operation on tensors of the device."""
     if not isinstance(event, Call) or not event.name.startswith("torch.") or event.name.rpartition(".")[2] in _VIEWS:
+        return False
+    api = torch_api.lookup(event.name)
+    if api is None or api.makes or api.kind == "class":
         return False
     return _on_device(event.result) or (event.receiver is not None and _on_device(event.receiver))
 
