@@ -23,7 +23,8 @@ class CompiledCopyUnused(Rule):
     """
     ## What it finds
     A call of `torch.compile(model)` whose result is dropped, or given a name that the loop does not call: the loop
-    goes on with the model itself, in eager mode.
+    goes on with the model itself, in eager mode. With `--preview` also a method called on what `torch.compile`
+    returned (`compiled.generate(x)`): it is bound to the model, and so is each `self(...)` inside.
 
     ## Why it is slow
     `torch.compile` leaves the model as it is and returns a wrapper around it. Only what is called through the wrapper
@@ -78,9 +79,11 @@ class CompiledCopyUnused(Rule):
             if not isinstance(compiled, Module) or compiled.wrapper != "compile" or compiled.inner is None:
                 continue
             dropped = isinstance(event.place.tree.parent(event.place.node), cst.Expr)
-            loop = _loop_with_original(program, event, compiled)
-            if loop is None or (not dropped and _is_handed_on(program, compiled)):
+            call = _call_of_original(program, event, compiled)
+            loop = program.hot(call) if call is not None else None
+            if call is None or loop is None or (not dropped and _is_handed_on(program, compiled)):
                 continue
+            method = _method_of_copy(event.place, call, compiled)
             fix: Fix | None = None
             withheld = ""
             try:
@@ -88,29 +91,49 @@ class CompiledCopyUnused(Rule):
             except CannotEdit as refusal:
                 withheld = refusal.reason
             row = loop.place.row if loop.place is not None else 0
+            message = "the result of `torch.compile` is dropped" if dropped else None
+            if method:
+                message = f"`{method}` is a method of the model, which runs past its compiled copy"
             yield self.finding(
                 event.place,
-                message="the result of `torch.compile` is dropped" if dropped else None,
-                advice="call what `torch.compile` returns, or compile in place: `model.compile()`",
+                message=message,
+                preview=bool(method),
+                advice=f"{'' if method else 'call what `torch.compile` returns, or '}compile in place: `model.compile()`",
                 fix=fix,
                 withheld=withheld,
                 because=(f"the loop at line {row} calls the model that was given to `torch.compile`",),
             )
 
 
-def _loop_with_original(program: ProgramFacts, event: Construct, compiled: Module) -> Ctx | None:
-    """The first loop that calls the model past its compiled copy; None when anything calls the copy."""
-    found: Ctx | None = None
+def _call_of_original(program: ProgramFacts, event: Construct, compiled: Module) -> Forward | None:
+    """The first hot call of the model past its compiled copy; None when anything calls the copy."""
+    found: Forward | None = None
     for call in program.events(Forward):
         for option in options(call.module):
             if not isinstance(option, Module):
                 continue
             if wraps(option, compiled):
                 return None
-            loop = program.hot(call)
-            if option.core is compiled.core and call.outer and call.order > event.order and loop is not None:
-                found = found or loop
+            if option.core is compiled.core and call.outer and call.order > event.order and program.hot(call):
+                found = found or call
     return found
+
+
+def _method_of_copy(place: Place, call: Forward, compiled: Module) -> str:
+    """The name of a method of the model that was called on the compiled copy, and in which the model is called."""
+    statement = place.tree.statement(place.node)
+    assigned = statement.targets if isinstance(statement, cst.Assign) else ()
+    targets = [place.tree.code(target.target) for target in assigned]
+    for up in call.ctx.up():
+        function = up.function if up.kind == "frame" else None
+        if function is None or up.place is None or not isinstance(up.place.node, cst.Call):
+            continue
+        func = up.place.node.func
+        receiver = function.self_value
+        if isinstance(receiver, Module) and receiver.core is compiled.core and isinstance(func, cst.Attribute):
+            if up.place.tree.code(func.value) in targets:
+                return func.attr.value
+    return ""
 
 
 def _is_handed_on(program: ProgramFacts, compiled: Module) -> bool:
@@ -145,7 +168,7 @@ def _fix(place: Place, compiled: Module, *, dropped: bool) -> Fix:
     if not isinstance(statement, cst.Assign) or len(statement.targets) != 1 or statement.value is not call:
         raise CannotEdit("the compiled copy is part of a longer expression")
     target = statement.targets[0].target
-    if not isinstance(target, cst.Name) or _is_read(place, target.value):
+    if tree.code(target) != name and (not isinstance(target, cst.Name) or _is_read(place, target.value)):
         raise CannotEdit("the compiled copy is used elsewhere")
     return Fix(f"Compile it in place: `{text}`", Safety.UNSAFE, replace(tree, statement, text))
 
