@@ -17,8 +17,8 @@ class DataloaderNoPinnedMemory(Rule):
     """
     ## What it finds
     A `DataLoader` whose batches are copied to a GPU, with `pin_memory` absent, or False by the default of a project
-    function's parameter. A literal False, or an option that exists and is off, is somebody's choice: shown with
-    `--preview` only.
+    function's parameter. Loaders that Accelerate or Lightning are given, and that a loop uses, count: these copy the
+    batches. A literal False, or an option that exists and is off, is somebody's choice: shown with `--preview` only.
 
     ## Why it is slow
     A copy from pageable memory is staged through a pinned buffer of the driver, and the host waits for it. From pinned

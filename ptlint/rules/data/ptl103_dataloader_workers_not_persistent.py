@@ -17,7 +17,8 @@ from ptlint.rule import Rule
 class DataloaderWorkersNotPersistent(Rule):
     """
     ## What it finds
-    A `DataLoader` with workers that is gone over once an epoch, with `persistent_workers` absent or False.
+    A `DataLoader` with workers that is gone over once an epoch, with `persistent_workers` absent or False: in a loop
+    around trainings, in a generator without end (`while True: yield from loader`), anew after `except StopIteration:`.
 
     ## Why it is slow
     Each epoch stops all workers and starts new ones: processes are made, modules imported, the dataset copied, the
