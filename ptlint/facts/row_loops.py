@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 _BRANCHES = (cst.If, cst.Continue, cst.Break, cst.Return, cst.Try, cst.Yield)
 """Rows that are not all treated alike: what becomes of them may differ in length."""
-_FILTERS = frozenset("nonzero nms batched_nms masked_select argwhere unique where".split())
+_FILTERS = frozenset("nonzero nms batched_nms masked_select argwhere unique where shape size pad".split())
+"""What shows that rows, or what becomes of them, differ in length."""
 _NUMBERS = frozenset("item tolist int float bool index".split())
 _METRICS = frozenset("argmax max topk eq item cpu numpy tolist size dim detach equal".split())
 """What per-sample metrics do, which is another fault (PTL601)."""
