@@ -10,9 +10,10 @@ import libcst as cst
 
 from ptlint.facts import guards
 from ptlint.facts.events import Assign, Backward, Ctx, Enter, Event, Place
+from ptlint.facts.iteration import passes
 from ptlint.facts.roles import TRAINING
 from ptlint.facts.scopes import walk
-from ptlint.facts.values import Const, Items, Value
+from ptlint.facts.values import Const, Value
 
 if TYPE_CHECKING:
     from ptlint.facts.program import ProgramFacts
@@ -73,7 +74,8 @@ def _profilers(program: ProgramFacts) -> Iterator[DebugMode]:
 
 def _is_short(loop: Ctx) -> bool:
     """Whether a loop ends after a known, small number of steps, or by a `break`."""
-    if isinstance(loop.items, Items) and loop.items.length is not None and loop.items.length <= SHORT_RUN:
+    length = passes(loop.items)
+    if length is not None and length <= SHORT_RUN:
         return True
     node = loop.place.node if loop.place is not None else None
     return isinstance(node, (cst.For, cst.While)) and any(isinstance(inner, cst.Break) for inner in walk(node.body))

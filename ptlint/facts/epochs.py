@@ -9,8 +9,9 @@ import libcst as cst
 from ptlint.facts import roles
 from ptlint.facts.batch_moves import SELDOM
 from ptlint.facts.events import Assign, Call, Ctx, Iterate, Place
+from ptlint.facts.iteration import passes
 from ptlint.facts.scopes import walk
-from ptlint.facts.values import Items, Loader, Obj, Value, options, pick
+from ptlint.facts.values import Loader, Obj, Value, options, pick
 
 if TYPE_CHECKING:
     from ptlint.facts.program import ProgramFacts
@@ -29,7 +30,7 @@ def epoch_of(event: Iterate, made: Ctx) -> Ctx | None:
             return None
         if up.kind != "loop" or up is event.loop:
             continue
-        if up.once or up.waits or up.role == roles.OUTER or _single(up.items):
+        if up.once or up.waits or up.role == roles.OUTER or passes(up.items) == 1:
             return None
         if up.role in (roles.EPOCH, roles.TRAINING) or (up.pump and event.loop is not None):
             return None if made.inside(up) else up
@@ -51,11 +52,6 @@ def _ends_pass(ctx: Ctx) -> bool:
     handler = ctx.place.node if ctx.place is not None else None
     kind = handler.type if isinstance(handler, cst.ExceptHandler) else None
     return isinstance(kind, cst.Name) and kind.value == "StopIteration"
-
-
-def _single(items: Value) -> bool:
-    """`range(1)`."""
-    return isinstance(items, Items) and items.length == 1
 
 
 def changes(facts: ProgramFacts) -> list[tuple[Value, Ctx]]:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ptlint.facts.events import Call, Ctx, Place
-from ptlint.facts.iteration import sources
+from ptlint.facts.iteration import passes, sources
 from ptlint.facts.occurrences import BIND, Occurrence, occurrences
-from ptlint.facts.values import Items, Mapping, Module, Params, Sequence, Tuple, options
+from ptlint.facts.values import Items, Mapping, Module, Params, Sequence, options
 
 if TYPE_CHECKING:
     from ptlint.facts.program import ProgramFacts
@@ -130,15 +130,13 @@ def _few(ctx: Ctx, node: cst.For | cst.While) -> bool:
         return True
     if isinstance(node, cst.While):
         return False
+    length = passes(loop.items)
+    if length is not None and length <= FEW_PASSES:
+        return True
     for source in (*options(loop.items), *sources(loop.items)):
         if isinstance(source, (Module, Params, Mapping)):
             return True
         if isinstance(source, Items) and (source.kind in ("modules", "items", "keys", "values")):
-            return True
-        if isinstance(source, Items) and source.length is not None and source.length <= FEW_PASSES:
-            return True
-        held = source.items if isinstance(source, (Tuple, Sequence)) else None
-        if held is not None and len(held) <= FEW_PASSES:
             return True
         if isinstance(source, Sequence) and any(isinstance(option, Module) for option in options(source.element())):
             return True

@@ -27,7 +27,6 @@ from ptlint.facts.values import (
     Tuple,
     Unknown,
     Value,
-    join,
     join_all,
     options,
 )
@@ -52,6 +51,24 @@ def sources(value: Value) -> Iterator[Value]:
                 stack.extend(option.wraps)
             else:
                 yield option
+
+
+def passes(value: Value) -> int | None:
+    """How many items an iterable has at most, through enumerate, tqdm, zip; None where that is not known."""
+    found = [_passes(option) for option in options(value)]
+    return None if None in found else max((each for each in found if each is not None), default=None)
+
+
+def _passes(value: Value) -> int | None:
+    if isinstance(value, Items):
+        if value.length is not None or value.source is None:
+            return value.length
+        if value.kind == "zip" and isinstance(value.source, Tuple):
+            return min((each for source in value.source.items if (each := passes(source)) is not None), default=None)
+        return passes(value.source) if value.kind in WRAPPERS - {"cycle"} else None
+    if isinstance(value, Tuple) or (isinstance(value, Sequence) and value.items is not None):
+        return len(value.items or ())
+    return None
 
 
 def note(run: Run, value: Value, place: Place, ctx: Ctx, loop: Ctx | None) -> None:
@@ -126,6 +143,3 @@ def next_of(run: Run, value: Value, place: Place, frame: Frame) -> Value:
 def host_item(loader: Value) -> Unknown:
     """An item of a loader: something on the host."""
     return Unknown(HOST, batch=loader)
-
-
-__all__ = ["WRAPPERS", "host_item", "item_of", "join", "next_of", "note", "single", "sources"]

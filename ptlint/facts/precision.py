@@ -15,10 +15,10 @@ import libcst as cst
 
 from ptlint.facts import guards, torch_api
 from ptlint.facts.events import Backward, Call, Ctx, Forward, Move, Place, ScalerCall, Step
-from ptlint.facts.iteration import sources
+from ptlint.facts.iteration import passes
 from ptlint.facts.models import ATTENTION, CELL, CONV, EMBEDDING, LINEAR, PARAMETER, RECURRENT, Layer, Makeup
 from ptlint.facts.scopes import leaves_loop, target_names, walk
-from ptlint.facts.values import DEVICE, HOST, Const, Items, Lib, Mode, Module, Sequence, Tensor, Tuple, options
+from ptlint.facts.values import DEVICE, HOST, Const, Lib, Mode, Module, Tensor, options
 
 if TYPE_CHECKING:
     from ptlint.facts.program import ProgramFacts
@@ -184,11 +184,13 @@ class Precision:
 
     @cached_property
     def scales(self) -> bool:
-        """Whether something in the program may scale a loss: a GradScaler's `scale`, apex, a wrapper around them."""
+        """Whether something in the program may scale a loss: a GradScaler's `scale`, apex, a factor, a wrapper."""
         program = self._program
         if any(event.method in ("scale", "__call__") for event in program.events(ScalerCall)):
             return True
-        if any(event.scaled for event in program.events(Backward)) or program.packages & _PACKAGES:
+        if any(event.scaled or is_multiplied(event) for event in program.events(Backward)):
+            return True
+        if program.packages & _PACKAGES:
             return True
         if any(event.name == ".scale" for event in program.events(Call)):
             return True
@@ -226,6 +228,16 @@ def _names(value: object) -> Iterator[str]:
             yield option.value
 
 
+def is_multiplied(backward: Backward) -> bool:
+    """Whether a loss is written with a factor where its backward is called: `(loss * scale).backward()`."""
+    call = backward.place.node
+    loss = call.func.value if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) else None
+    if not isinstance(loss, cst.BinaryOperation) or not isinstance(loss.operator, cst.Multiply):
+        return False
+    numbers = [side for side in (loss.left, loss.right) if isinstance(side, (cst.Integer, cst.Float))]
+    return all(number.evaluated_value > 1 for number in numbers)
+
+
 def too_small(makeups: Iterable[Makeup]) -> bool:
     """Whether models are so small that half the bits would not make them faster."""
     layers: list[Layer] = []
@@ -260,22 +272,9 @@ def steps(loop: Ctx) -> float:
     """How often a loop's body runs in all, loops around it included; infinity where that is not known."""
     total = 1.0
     for around in loop.loops():
-        total *= _length(around)
+        length = passes(around.items)
+        total *= float("inf") if length is None else length
     return total
-
-
-def _length(loop: Ctx) -> float:
-    lengths: list[float] = []
-    for source in sources(loop.items):
-        if isinstance(source, Items) and source.length is not None:
-            lengths.append(source.length)
-        elif isinstance(source, Sequence) and source.items is not None:
-            lengths.append(len(source.items))
-        elif isinstance(source, Tuple):
-            lengths.append(len(source.items))
-        else:
-            return float("inf")
-    return max(lengths, default=float("inf"))
 
 
 def searches_rate(loop: Ctx) -> bool:

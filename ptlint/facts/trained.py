@@ -10,11 +10,11 @@ import libcst as cst
 
 from ptlint.facts import guards, roles
 from ptlint.facts.events import Backward, Call, Construct, Ctx, Forward, Place, Placed, Step
-from ptlint.facts.iteration import sources
+from ptlint.facts.iteration import passes
 from ptlint.facts.models import parts
 from ptlint.facts.roles import in_forward
 from ptlint.facts.scopes import walk
-from ptlint.facts.values import Const, Items, Lib, Module, Optimizer, ProjectClass, Tuple, Value, options
+from ptlint.facts.values import Const, Lib, Module, Optimizer, ProjectClass, Tuple, Value, options
 
 if TYPE_CHECKING:
     from ptlint.facts.program import ProgramFacts
@@ -180,10 +180,10 @@ class UsedModels:
         """Whether a loop is known to run a few times only, all in all."""
         total = 1
         for up in loop.loops():
-            lengths = [source.length for source in sources(up.items) if isinstance(source, Items)]
-            if not lengths or lengths[0] is None:
+            length = passes(up.items)
+            if length is None:
                 return False
-            total *= lengths[0]
+            total *= length
         return total <= FEW_STEPS
 
     def unfit(self, used: UsedModel) -> bool:
