@@ -75,6 +75,8 @@ class UsedModels:
                     for module in self._models_of(event, loop, training=training):
                         calls.setdefault(id(module), (module, []))[1].append(event)
             for module, events in calls.values():
+                if self.program.makeup(module).weightless:
+                    continue
                 optimizer = self._optimizer_of(module, loop, events) if training else None
                 place = self._place(module, optimizer)
                 if id(module) in found or place is None or (training and optimizer is None):
@@ -110,7 +112,7 @@ class UsedModels:
         for optimizer in self.program.optimizers:
             if any(id(held.core) in ids for held in optimizer.modules):
                 return optimizer
-        if module.frozen or self.program.makeup(module).weightless:
+        if module.frozen:
             return None
         # Parameters gathered by code that cannot be read are those of what the backward goes through.
         if not any(self.program.gradients.reach(event) for event in events):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ptlint.edits import CannotEdit, replace
-from ptlint.facts.events import Call, Construct, Ctx, Forward, Place
+from ptlint.facts.events import Call, Construct, Forward, Place
 from ptlint.facts.scopes import walk
 from ptlint.facts.trained import runs_as_torchs_own, wraps
 from ptlint.facts.values import Module, options
@@ -78,7 +78,10 @@ class CompiledCopyUnused(Rule):
             compiled = event.value
             if not isinstance(compiled, Module) or compiled.wrapper != "compile" or compiled.inner is None:
                 continue
-            dropped = isinstance(event.place.tree.parent(event.place.node), cst.Expr)
+            statement = event.place.tree.parent(event.place.node)
+            dropped = isinstance(statement, cst.Expr)
+            if not isinstance(statement, (cst.Expr, cst.Assign)):
+                continue
             call = _call_of_original(program, event, compiled)
             loop = program.hot(call) if call is not None else None
             if call is None or loop is None or (not dropped and _is_handed_on(program, compiled)):
@@ -98,7 +101,8 @@ class CompiledCopyUnused(Rule):
                 event.place,
                 message=message,
                 preview=bool(method),
-                advice=f"{'' if method else 'call what `torch.compile` returns, or '}compile in place: `model.compile()`",
+                advice=("" if method else "call what `torch.compile` returns, or ")
+                + "compile in place: `model.compile()`",
                 fix=fix,
                 withheld=withheld,
                 because=(f"the loop at line {row} calls the model that was given to `torch.compile`",),
@@ -158,15 +162,15 @@ def _fix(place: Place, compiled: Module, *, dropped: bool) -> Fix:
     if runs_as_torchs_own(compiled):
         if not dropped:
             raise CannotEdit("the name of the compiled copy is the one to call in the loop")
-        text = f"{name} = {tree.code(call)}"
-        return Fix("Call what `torch.compile` returns", Safety.UNSAFE, replace(tree, tree.statement(call) or call, text))
+        edits = replace(tree, tree.statement(call) or call, f"{name} = {tree.code(call)}")
+        return Fix("Call what `torch.compile` returns", Safety.UNSAFE, edits)
     rest = ", ".join(tree.code(arg) for arg in call.args[1:])
     text = f"{name}.compile({rest})"
     if dropped:
         return Fix(f"Compile it in place: `{text}`", Safety.UNSAFE, replace(tree, call, text))
     statement = tree.statement(call)
-    if not isinstance(statement, cst.Assign) or len(statement.targets) != 1 or statement.value is not call:
-        raise CannotEdit("the compiled copy is part of a longer expression")
+    if not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
+        raise CannotEdit("the compiled copy has several names")
     target = statement.targets[0].target
     if tree.code(target) != name and (not isinstance(target, cst.Name) or _is_read(place, target.value)):
         raise CannotEdit("the compiled copy is used elsewhere")
