@@ -11,9 +11,10 @@ import pytest
 from fixture_files import FOLDER, Fixture, expected_of, fixtures, python_files
 
 from ptlint import registry
-from ptlint.config import Config
+from ptlint.config import DEFAULT_TESTS, Config
 from ptlint.rule import USE_INSTEAD, Rule, sections
 from ptlint.runner import Request, run
+from ptlint.source.patterns import is_test_file
 
 PRELUDE = (FOLDER / "example_prelude.py").read_text(encoding="utf-8")
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
@@ -67,6 +68,12 @@ def test_no_rule_fails_on_it(fixture: Fixture, tmp_path: Path) -> None:
     folder = fixture.copy(tmp_path / "code")
     found = fixture.lint(folder, every_rule=True).report.findings
     assert [finding.message for finding in found if finding.code == registry.INTERNAL_ERROR] == []
+
+
+@each
+def test_its_files_are_not_taken_for_tests(fixture: Fixture) -> None:
+    taken = [name for name in fixture.files() if is_test_file(FOLDER / name, FOLDER, DEFAULT_TESTS)]
+    assert not taken or fixture.settings.exists(), "ptlint says nothing about tests"
 
 
 @each_bad
