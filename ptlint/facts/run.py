@@ -40,6 +40,7 @@ from ptlint.facts.values import (
     Unknown,
     Value,
     join,
+    join_all,
     options,
 )
 
@@ -299,11 +300,14 @@ class Run:
 
         method = self.member(value, "__iter__")
         if method is not None:
-            made = self.call(method, Arguments(), place, frame)
-            if made is not value:
-                return iteration.item_of(self, made, place, frame) or UNKNOWN
-            following = self.member(value, "__next__")
-            return self.call(following, Arguments(), place, frame) if following is not None else UNKNOWN
+            found: list[Value] = []
+            for made in options(self.call(method, Arguments(), place, frame)):
+                following = self.member(made, "__next__") if isinstance(made, Instance) else None
+                if following is not None:
+                    found.append(self.call(following, Arguments(), place, frame))
+                elif made is not value and not isinstance(made, Instance):
+                    found.append(iteration.item_of(self, made, place, frame) or UNKNOWN)
+            return join_all(found)
         method = self.member(value, "__getitem__")
         if method is not None:
             item = self.call(method, Arguments().add(Num("int", counter=True)), place, frame)
