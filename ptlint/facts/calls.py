@@ -419,6 +419,3 @@ def output_of(run: Run, core: Module, module: Module, args: Arguments, frame: Fr
         graph = ATTACHED
     came = came_of(*args.all()) if graph != DETACHED else NOWHERE
     return Tensor(where, graph, "float" if loss else None, module=core, came=came)
-
-
-__all__ = ["Const", "call", "call_function", "call_module", "derived", "run_generator"]

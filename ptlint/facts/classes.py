@@ -17,7 +17,6 @@ from ptlint.facts.values import (
     Device,
     Function,
     Instance,
-    Join,
     Lib,
     Loader,
     Mode,
@@ -168,13 +167,6 @@ LIGHTNING_MODULES = frozenset(
 )
 
 
-def has_base(cls: Value | None, *names: str) -> bool:
-    """Whether a class has one of some library classes among its bases."""
-    if isinstance(cls, Lib):
-        return cls.name in names
-    return isinstance(cls, ProjectClass) and any(base in names for base in cls.lib_bases)
-
-
 def instantiate(run: Run, cls: ProjectClass, args: Arguments, place: Place, frame: Frame) -> Value:
     """An instance of a project class, its `__init__` run."""
     bases = cls.lib_bases
@@ -262,6 +254,3 @@ def enter(run: Run, value: Value, place: Place, frame: Frame) -> tuple[list[Mode
         elif isinstance(option, (Obj, Unknown)):
             entered = option
     return modes, entered
-
-
-__all__ = ["CallArgs", "Join", "Sequence", "define_class", "define_function", "enter", "instantiate", "super_init"]

@@ -72,7 +72,7 @@ class Ctx:
     """
 
     __slots__ = (
-        "_children", "backward", "depth", "forward", "function", "happened", "has_inner_training", "home", "items",
+        "_children", "backward", "depth", "forward", "function", "happened", "home", "items",
         "kind", "mode", "once", "parent", "place", "pump", "rarity", "role", "step", "test", "waits",
     )  # fmt: skip
 
@@ -92,7 +92,6 @@ class Ctx:
         self.waits = False
         self.role = ""
         self.forward = self.backward = self.step = False
-        self.has_inner_training = False
         self.happened: list[EventKey] = []  # what happened right here, for the trace
         self._children: dict[tuple[str, object], Ctx] = {}
 
@@ -354,6 +353,16 @@ class Test(Event):
 
     value: Value
     how: str
+
+    __hash__ = Event.__hash__
+
+
+@dataclass(eq=False, slots=True)
+class Compared(Event):
+    """Two values, at least one a tensor, were compared (`place` is the comparison)."""
+
+    left: Value
+    right: Value
 
     __hash__ = Event.__hash__
 

@@ -11,7 +11,7 @@ from ptlint.facts import guards, iteration
 from ptlint.facts.arguments import Arguments
 from ptlint.facts.attributes import attribute, with_attributes
 from ptlint.facts.displays import comprehension, dict_display, list_display, subscript, tuple_display
-from ptlint.facts.events import Event, Test
+from ptlint.facts.events import Compared, Event, Test
 from ptlint.facts.freshness import kept
 from ptlint.facts.homes import Frame
 from ptlint.facts.operations import both, compare, operate, read, soften_choice, tensor_of, text_from
@@ -180,7 +180,7 @@ def _super_call(run: Run, node: cst.Call, name: str, frame: Frame) -> Value:
     member = start.find(name, after=owner) if isinstance(start, ProjectClass) else None
     if isinstance(member, Function):
         return run.call(member.bind(receiver), args, frame.place(node), frame)
-    return library.call_method(run, receiver, name, args, frame.place(node), frame, inherited=True)
+    return library.call_method(run, receiver, name, args, frame.place(node), frame)
 
 
 def arguments(run: Run, node: cst.Call, frame: Frame) -> Arguments:
@@ -268,6 +268,8 @@ def _comparison(run: Run, node: cst.Comparison, frame: Frame) -> Value:
     for index, part in enumerate(node.comparisons):
         right = evaluate(run, part.comparator, frame)
         value = compare(run, left, right, part.operator, frame)
+        if any(isinstance(option, Tensor) for side in (left, right) for option in options(side)):
+            run.emit(Compared(frame.place(node), frame.ctx, left, right))
         result = value if index == 0 else Num("bool")
         left = right
     return result

@@ -9,7 +9,6 @@ from ptlint.facts.events import Ctx, Iterate, Place
 from ptlint.facts.homes import Frame
 from ptlint.facts.run import Run
 from ptlint.facts.values import (
-    HOST,
     UNKNOWN,
     Array,
     Batches,
@@ -138,8 +137,3 @@ def next_of(run: Run, value: Value, place: Place, frame: Frame) -> Value:
     """`next(it)`: one item, in whatever loop this runs."""
     note(run, value, place, frame.ctx, None)
     return item_of(run, value, place, frame) or UNKNOWN
-
-
-def host_item(loader: Value) -> Unknown:
-    """An item of a loader: something on the host."""
-    return Unknown(HOST, batch=loader)

@@ -105,12 +105,6 @@ class Makeup:
     def of(self, *kinds: str) -> tuple[Layer, ...]:
         return tuple(layer for layer in self.layers if layer.kind in kinds)
 
-    def widest(self, *kinds: str) -> int | None:
-        """The largest width among the layers of some kinds: 0 without such layers, None when one is not known."""
-        widths = [layer.width for layer in self.of(*kinds)]
-        known = [width for width in widths if width is not None]
-        return max(known, default=0) if len(known) == len(widths) else None
-
     def within(self, limits: dict[str, int]) -> bool:
         """Whether the model is all in sight and every layer of its body is of a listed kind and no wider than that."""
         return self.complete and all(

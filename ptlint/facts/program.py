@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import libcst as cst
 
-from ptlint.facts import datasets, guards, models, roles, statements
+from ptlint.facts import datasets, guards, models, roles
 from ptlint.facts.arguments import Arguments
 from ptlint.facts.events import Call, Construct, Ctx, Event, Forward, Iterate, Move, Place
 from ptlint.facts.gradients import Gradients
@@ -341,11 +341,6 @@ class ProgramFacts:
             for item in self.project.file(path).outline.imports
         )
 
-    @cached_property
-    def managed_packages(self) -> frozenset[str]:
-        """Frameworks in the program that own steps of training."""
-        return self.packages & MANAGED_PACKAGES
-
     def managed(self, ctx: Ctx) -> bool:
         """Whether a framework owns what runs in a context: a Lightning hook, an Accelerate loop, an HF Trainer."""
         return self.hooked(ctx) or any(
@@ -442,6 +437,3 @@ class ProgramFacts:
 def loop_key(loop: Ctx) -> tuple[str, int]:
     place = loop.place
     return (str(place.path), place.start) if place is not None else ("", 0)
-
-
-__all__ = ["ProgramFacts", "analyse", "statements"]

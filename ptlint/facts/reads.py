@@ -17,6 +17,7 @@ from ptlint.facts import torch_api
 from ptlint.facts.events import Backward, Call, Ctx, Event, Forward, Place, Read, Step
 from ptlint.facts.library.torch_calls import is_runtime
 from ptlint.facts.roles import EVALUATION, in_forward
+from ptlint.facts.samples import sample_loops
 from ptlint.facts.values import WHOLE_NUMBERS, Items, Lib, Mapping, Module, Sequence, Tensor, Value, options, reads_of
 
 if TYPE_CHECKING:
@@ -68,7 +69,12 @@ class Reads:
         self._turning = sorted(_turns(program), key=lambda event: event.order)
         self._turns = [event.order for event in self._turning]
         self._needed = _needed(program)
-        hot = [(read, loop) for read in program.events(Read) if (loop := program.hot(read)) is not None]
+        counted = {id(found.ctx) for found in sample_loops(program)}
+        hot = [
+            (read, loop)
+            for read in program.events(Read)
+            if (loop := program.hot(read)) is not None and not any(id(ctx) in counted for ctx in read.ctx.loops())
+        ]
         self.groups = self._grouped(hot) if hot and program.accelerated else []
 
     def _grouped(self, hot: list[tuple[Read, Ctx]]) -> list[ReadGroup]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import libcst as cst
 
 from ptlint.facts import guards
-from ptlint.facts.events import Backward, Call, Ctx, Event, Forward, Iterate, Move, Step, Trace
+from ptlint.facts.events import Backward, Call, Ctx, Event, Forward, Move, Step, Trace
 from ptlint.facts.iteration import sources
 from ptlint.facts.values import (
     Batches,
@@ -242,8 +242,3 @@ def in_forward(function: Function) -> bool:
     node = function.node
     named = isinstance(node, cst.FunctionDef) and node.name.value == "forward"
     return named and isinstance(function.self_value, Module)
-
-
-def goes_over(loop: Ctx, source: Value, events: Iterable[Event]) -> bool:
-    """Whether a loop goes over a source."""
-    return any(isinstance(event, Iterate) and event.loop is loop and event.value is source for event in events)

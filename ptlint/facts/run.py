@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,7 +26,6 @@ from ptlint.facts.values import (
     Lib,
     Loader,
     Mapping,
-    Mode,
     Module,
     Num,
     Obj,
@@ -270,19 +268,6 @@ class Run:
 
         return calls.call(self, function, args, place, frame)
 
-    @contextmanager
-    def entering(self, frame: Frame, modes: Iterable[Mode], place: Place) -> Iterator[None]:
-        """Run the body of a `with` under modes."""
-        before = frame.ctx
-        for number, mode in enumerate(modes):
-            ctx = frame.ctx.child("mode", (id(place.node), number, mode.key()), place)
-            ctx.mode = mode
-            frame.ctx = ctx
-        try:
-            yield
-        finally:
-            frame.ctx = before
-
     def evaluate_index(self, node: cst.Subscript, frame: Frame) -> Value:
         from ptlint.facts import displays
 
@@ -504,6 +489,3 @@ ROOT_WORDS = frozenset(
 def is_main_guard(statement: Statement) -> bool:
     """Whether a top-level statement is `if __name__ == "__main__":`."""
     return statement.kind == "compound" and "__name__" in statement.words and "__main__" in statement.words
-
-
-__all__ = ["MAX_DEPTH", "MAX_WORK", "Frame", "Function", "Home", "ProjectClass", "Run", "is_main_guard"]

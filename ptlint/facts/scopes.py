@@ -22,7 +22,6 @@ class Use:
     methods: set[str] = field(default_factory=set)
     attributes: set[str] = field(default_factory=set)
     called: bool = False
-    iterated: bool = False
 
 
 class Scope:
@@ -157,17 +156,9 @@ def _note_attribute(uses: dict[str, Use], node: cst.Attribute) -> None:
         uses.setdefault(text, Use()).attributes.add(node.attr.value)
 
 
-def _note_loop(uses: dict[str, Use], node: cst.For | cst.CompFor) -> None:
-    name = _iterated_name(node.iter)
-    if name is not None:
-        uses.setdefault(name, Use()).iterated = True
-
-
 _USES: dict[type, Callable[[dict[str, Use], Any], None]] = {
     cst.Call: _note_call,
     cst.Attribute: _note_attribute,
-    cst.For: _note_loop,
-    cst.CompFor: _note_loop,
 }
 
 
@@ -181,13 +172,6 @@ def dotted(node: cst.BaseExpression) -> str:
         return ""
     parts.append(node.value)
     return ".".join(reversed(parts))
-
-
-def _iterated_name(node: cst.BaseExpression) -> str | None:
-    """The name that a loop goes over, through calls such as enumerate and tqdm."""
-    while isinstance(node, cst.Call) and node.args:
-        node = node.args[0].value
-    return node.value if isinstance(node, cst.Name) else None
 
 
 def is_terminal(block: cst.BaseSuite) -> bool:

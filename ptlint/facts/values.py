@@ -320,7 +320,7 @@ class Module(Obj):
     which move with it; `part_of`: it is one of this module's `modules()`, not known which.
     """
 
-    __slots__ = ("children", "copied_from", "frozen", "inner", "part_of", "registered", "training", "where", "wrapper")
+    __slots__ = ("children", "frozen", "inner", "part_of", "registered", "training", "where", "wrapper")
 
     def __init__(self, place: Place | None, cls: ProjectClass | Lib | None) -> None:
         super().__init__(place, cls)
@@ -331,7 +331,6 @@ class Module(Obj):
         self.wrapper = ""
         self.children: list[Value] = []
         self.training: bool | None = None
-        self.copied_from: Value | None = None
         self.part_of: Module | None = None
 
     @property

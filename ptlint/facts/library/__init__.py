@@ -12,7 +12,7 @@ from ptlint.facts.attributes import file_attribute
 from ptlint.facts.calls import call_module, derived
 from ptlint.facts.events import Call, Place
 from ptlint.facts.homes import Frame
-from ptlint.facts.library import builtins, containers, data, frameworks, modules, options, tensors, torch_calls
+from ptlint.facts.library import builtins, containers, data, frameworks, modules, tensors, torch_calls
 from ptlint.facts.library.registry import FUNCTIONS
 from ptlint.facts.run import Run
 from ptlint.facts.values import (
@@ -44,11 +44,8 @@ from ptlint.facts.values import (
     StateDict,
     Tensor,
     Tuple,
-    Unknown,
     Value,
-    join_all,
 )
-from ptlint.facts.values import options as alternatives
 
 _PLACING = frozenset({"to", "cuda", "cpu", "eval", "train"})
 _QUIET = ("builtins.", "argparse.", "itertools.", "functools.", "os.path.", "pathlib.")
@@ -148,9 +145,7 @@ def _object_call(run: Run, base: Obj, name: str, args: Arguments, place: Place, 
     return call_method(run, base, name, args, place, frame)
 
 
-def call_method(
-    run: Run, receiver: Value, name: str, args: Arguments, place: Place, frame: Frame, *, inherited: bool = False
-) -> Value:
+def call_method(run: Run, receiver: Value, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
     """A method that is not project code."""
     if isinstance(receiver, Tensor):
         return tensors.method(run, receiver, name, args, place, frame)
@@ -190,6 +185,3 @@ def call_method(
     if isinstance(receiver, Instance) and receiver.lib_base is not None:
         return frameworks.instance_method(run, receiver, name, args, place, frame)
     return tensors.unknown_method(run, receiver, name, args, place, frame)
-
-
-__all__ = ["Unknown", "alternatives", "bind", "call", "call_attribute", "call_method", "join_all", "options"]

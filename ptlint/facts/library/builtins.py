@@ -15,19 +15,14 @@ from ptlint.facts.library.registry import FUNCTIONS, models
 from ptlint.facts.operations import read, text_from
 from ptlint.facts.run import Run
 from ptlint.facts.values import (
-    DETACHED,
     DEVICE,
-    HOST,
     NONE,
     UNKNOWN,
     Array,
-    CallArgs,
     Const,
-    Function,
     Items,
     Lib,
     Mapping,
-    Method,
     Mode,
     Module,
     Num,
@@ -352,7 +347,7 @@ def _copy(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> V
             clone = run.make(Module, place, frame.ctx, option.core.cls, tag=f"copy{id(option)}")
             clone.attrs = option.core.attrs
             clone.children = option.core.children
-            clone.where, clone.open, clone.copied_from = option.core.where, option.core.open, option.core
+            clone.where, clone.open = option.core.where, option.core.open
             found.append(clone)
         else:
             found.append(option)
@@ -442,6 +437,3 @@ def _string_method(receiver: Const, name: str, args: Arguments) -> Value:
     if name in ("split", "rsplit", "splitlines"):
         return Items(Num("str"), "list")
     return Num("bool" if name.startswith("is") else "str")
-
-
-__all__ = ["DETACHED", "HOST", "CallArgs", "Function", "Method", "array_method", "numpy_call", "scalar_method"]

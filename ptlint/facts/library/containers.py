@@ -128,6 +128,3 @@ def _mapping(run: Run, receiver: Mapping, name: str, args: Arguments, place: Pla
     if name == "keys":
         return Items(Num("str"), "keys")
     return receiver if name == "copy" else UNKNOWN
-
-
-__all__ = ["method"]

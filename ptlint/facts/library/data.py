@@ -31,6 +31,3 @@ def method(run: Run, receiver: Loader | Dataset, name: str, args: Arguments, pla
     ):
         return receiver
     return UNKNOWN
-
-
-__all__ = ["method"]

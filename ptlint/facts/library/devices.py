@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptlint.facts.values import DEVICE, HOST, Const, Device, Lib, Num, Tensor, Unknown, Value, options
+from ptlint.facts.values import Const, Device, Num, Value, options
 
 
 def device_of(value: Value) -> Device | None:
@@ -33,6 +33,3 @@ def named(name: str, soft: bool = False) -> Device:
     if kind not in ("cuda", "cpu", "mps", "xla", "meta", "xpu", "hpu", "npu"):
         return Device("unknown", True)
     return Device({"xpu": "accelerator", "hpu": "xla", "npu": "accelerator"}.get(kind, kind), soft)
-
-
-__all__ = ["DEVICE", "HOST", "Lib", "Tensor", "Unknown", "device_of", "named"]

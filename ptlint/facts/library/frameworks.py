@@ -24,7 +24,6 @@ from ptlint.facts.values import (
     Module,
     Num,
     Other,
-    Sequence,
     Tuple,
     Value,
     options,
@@ -147,6 +146,3 @@ def instance_method(run: Run, receiver: Instance, name: str, args: Arguments, pl
     # What a library object was made of is in what its methods return: `Categorical(probs).log_prob(action)`.
     made_of = list(receiver.call.bound.values()) if receiver.call is not None and isinstance(receiver.cls, Lib) else []
     return derived([*args.all(), *made_of])
-
-
-__all__ = ["Sequence", "instance_method", "other_method", "read_keywords"]

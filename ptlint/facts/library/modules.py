@@ -18,12 +18,10 @@ from ptlint.facts.values import (
     Device,
     Items,
     Lib,
-    Mapping,
     Module,
     Num,
     Optimizer,
     Params,
-    ProjectClass,
     Scaler,
     Sequence,
     StateDict,
@@ -218,6 +216,3 @@ def _scaled(value: Value) -> Value:
         batch, module = getattr(option, "batch", None), getattr(option, "module", None)
         found.append(Tensor(where, graph, "scaled", batch, module=module, came=came_of(option)))
     return join_all(found)
-
-
-__all__ = ["Mapping", "ProjectClass", "method", "optimizer_method", "params_method", "scaler_method"]

@@ -96,6 +96,3 @@ def _converted(value: Value, kind: Value | None) -> Value:
 
 def _soft(value: Value) -> Value:
     return Const(value.value, True) if isinstance(value, Const) else value
-
-
-__all__ = ["parser_method"]

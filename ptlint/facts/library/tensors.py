@@ -8,7 +8,7 @@ import libcst as cst
 
 from ptlint.facts import torch_api
 from ptlint.facts.arguments import Arguments
-from ptlint.facts.calls import call_module, derived
+from ptlint.facts.calls import derived
 from ptlint.facts.events import Backward, Call, Event, Forward, Move, Place, Step
 from ptlint.facts.freshness import is_fresh, kept, note_write
 from ptlint.facts.homes import Frame
@@ -384,6 +384,3 @@ def unknown_method(run: Run, receiver: Value, name: str, args: Arguments, place:
     if name == "forward":
         run.emit(Forward(place, frame.ctx, receiver, list(args.all()), method="forward"))
     return derived([receiver, *args.all()])
-
-
-__all__ = ["call_module", "method", "result", "unknown_method"]

@@ -67,8 +67,6 @@ WRAPPERS = {
     "torch.quantization.prepare_qat": "",
 }
 
-HANDLED_DEVICES = ("torch.device",)
-
 
 def construct(run: Run, api: Api, args: Arguments, place: Place, frame: Frame) -> Value | None:
     """An object of a library class; None when the class has no model."""
@@ -403,6 +401,3 @@ def unlisted(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -
         made = derived(args.all())
         return replace(made, where=DEVICE) if isinstance(made, Unknown) else made
     return derived(args.all())
-
-
-__all__ = ["construct", "module_of", "unlisted", "wrap"]
