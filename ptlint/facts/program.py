@@ -19,6 +19,7 @@ from ptlint.facts.models import Makeup
 from ptlint.facts.precision import Precision
 from ptlint.facts.reads import Reads
 from ptlint.facts.run import Run
+from ptlint.facts.samples import SampleLoop, sample_loops
 from ptlint.facts.scaling import Scaling
 from ptlint.facts.settings import Setting, settings
 from ptlint.facts.timing import Timing
@@ -275,6 +276,11 @@ class ProgramFacts:
     def off_path(self, ctx: Ctx) -> bool:
         """Whether a context is a branch that the accelerated path does not take."""
         return any(up.kind == "guard" and up.rarity == guards.OFF_PATH for up in ctx.up())
+
+    @cached_property
+    def sample_loops(self) -> list[SampleLoop]:
+        """The loops over the samples of a batch that only compare, count or sum."""
+        return list(sample_loops(self))
 
     @cached_property
     def timing(self) -> Timing:

@@ -17,7 +17,6 @@ from ptlint.facts import torch_api
 from ptlint.facts.events import Backward, Call, Ctx, Event, Forward, Place, Read, Step
 from ptlint.facts.library.torch_calls import is_runtime
 from ptlint.facts.roles import EVALUATION, in_forward
-from ptlint.facts.samples import sample_loops
 from ptlint.facts.values import WHOLE_NUMBERS, Items, Lib, Mapping, Module, Sequence, Tensor, Value, options, reads_of
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ class Reads:
         self._turning = sorted(_turns(program), key=lambda event: event.order)
         self._turns = [event.order for event in self._turning]
         self._needed = _needed(program)
-        counted = {id(found.ctx) for found in sample_loops(program)}
+        counted = {id(found.ctx) for found in program.sample_loops}
         hot = [
             (read, loop)
             for read in program.events(Read)
