@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from ptlint.facts.program import ProgramFacts
 
 
+_TEXTS = (cst.SimpleString, cst.FormattedString, cst.ConcatenatedString, cst.List, cst.Tuple)
+
+
 @dataclass(frozen=True)
 class SampleLoop:
     """A loop over samples. `on_device`: each pass waits for the device; `compared`: what it compares, if one thing."""
@@ -96,6 +99,8 @@ def _is_metric(loop: cst.For) -> bool:
             elif statement.orelse is not None:
                 stack.append(statement.orelse)
         elif isinstance(statement, cst.AugAssign) and isinstance(statement.operator, cst.AddAssign):
+            if isinstance(statement.value, _TEXTS):
+                return False
             sums += not (isinstance(statement.target, cst.Name) and _only_local(loop, statement.target.value, own))
         elif isinstance(statement, cst.Assign):
             if not all(isinstance(target.target, (cst.Name, cst.Tuple)) for target in statement.targets):
@@ -127,6 +132,8 @@ def _over_samples(ctx: Ctx, loop: cst.For) -> bool:
     if isinstance(loop.target, cst.Name) and isinstance(call, cst.Call) and len(call.args) == 1:
         if isinstance(call.func, cst.Name) and call.func.value == "range":
             return _over_numbers(loop, loop.target.value, call.args[0].value)
+    if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute):
+        return False  # `y.unique()`, `x.chunk(4)`: not the rows of a batch
     return any(_has_rows(option) for option in options(ctx.items))
 
 
