@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 def runs_at_import(ctx: Ctx) -> bool:
     """Whether a context runs when its file is imported: from top level, with no main guard on the way."""
     for up in ctx.up():
-        if _is_main_guard(up):
+        if is_main_guard(up):
             return False
         if up.kind == "module":
             return up.home is not None and up is up.home.ctx
     return False
 
 
-def _is_main_guard(ctx: Ctx) -> bool:
+def is_main_guard(ctx: Ctx) -> bool:
+    """Whether a branch is `if __name__ == "__main__":`."""
     node = ctx.place.node if ctx.kind == "guard" and ctx.place is not None else None
     return isinstance(node, cst.If) and any(
         isinstance(part, cst.Name) and part.value == "__name__" for part in walk(node.test)
@@ -42,6 +43,6 @@ def world_size(facts: ProgramFacts, ctx: Ctx) -> str:
         given = start.args.nodes.get("world_size")
         if given is not None and isinstance(given.value, cst.Name) and start.ctx.frame() is ctx.frame():
             return given.value.value
-    if any(not any(up.kind == "guard" and not _is_main_guard(up) for up in start.ctx.up()) for start in starts):
+    if any(not any(up.kind == "guard" and not is_main_guard(up) for up in start.ctx.up()) for start in starts):
         return "torch.distributed.get_world_size()"
     return 'int(os.environ.get("WORLD_SIZE", "1"))'
