@@ -93,7 +93,19 @@ def _kind(loop: cst.For) -> str | None:
                 found.add(AVERAGE if _reads(node.value) & (targets - {_root(target)}) else UPDATE)
         elif isinstance(node, (cst.For, cst.While)) and node is not loop:
             return None
+    if not _adds_up(loop, targets):
+        found.discard(NORM)
     return next((kind for kind in _RANKS if kind in found), None)
+
+
+def _adds_up(loop: cst.For, targets: set[str]) -> bool:
+    """Whether a loop makes one thing of all: norms that are wanted one by one have no grouped form."""
+    for node in walk(loop.body):
+        if isinstance(node, cst.AugAssign) and _root(node.target) not in targets:
+            return True
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "append":
+            return True
+    return False
 
 
 def _is_torch(node: cst.BaseExpression) -> bool:

@@ -30,6 +30,7 @@ class PerParameterLoop(Rule):
 
     ## When it stays silent
     - It only sets `requires_grad`, only zeroes or drops gradients, or exchanges them between processes.
+    - It wants the norm of each parameter by itself, to log it.
     - It runs once, once an epoch, every so many steps, or nothing hot calls it.
     - The program runs on the CPU only, or a framework owns the step.
 
