@@ -64,7 +64,7 @@ def shown_by(run: Run, use: Use, value: Unknown, frame: Frame, place: Place) -> 
         return Tensor(value.where, ATTACHED, batch=value.batch, came=value.came)
     if _scaler_like(use):
         return run.make(Scaler, place, frame.ctx, tag="use")
-    if methods & _MODULE_METHODS and _module_like(use):
+    if use.wrapped or (methods & _MODULE_METHODS and _module_like(use)):
         module = run.make(Module, place, frame.ctx, None, tag="use")
         module.open = True
         return module

@@ -22,6 +22,7 @@ class Use:
     methods: set[str] = field(default_factory=set)
     attributes: set[str] = field(default_factory=set)
     called: bool = False
+    wrapped: bool = False  # given to a class that only wraps modules
 
 
 class Scope:
@@ -140,8 +141,15 @@ def bound_names(body: cst.CSTNode) -> set[str]:
     return {name for node in walk(body) for name in _bound_by(node)}
 
 
+_WRAPPERS = frozenset({"DataParallel", "DistributedDataParallel", "FullyShardedDataParallel"})
+
+
 def _note_call(uses: dict[str, Use], node: cst.Call) -> None:
     func = node.func
+    if node.args and dotted(func).rpartition(".")[2] in _WRAPPERS:
+        text = dotted(node.args[0].value)
+        if text:
+            uses.setdefault(text, Use()).wrapped = True
     if isinstance(func, cst.Name):
         uses.setdefault(func.value, Use()).called = True
     elif isinstance(func, cst.Attribute):
