@@ -150,7 +150,15 @@ _FOLD: dict[str, Callable[[object, object], object]] = {
     "GreaterThanEqual": lambda a, b: a >= b,  # type: ignore[operator]
     "In": lambda a, b: a in b,  # type: ignore[operator]
     "NotIn": lambda a, b: a not in b,  # type: ignore[operator]
+    "Power": lambda a, b: _power(a, b),
 }
+
+
+def _power(a: object, b: object) -> object:
+    """A power such as sizes are written with; others could be too large to work out."""
+    if not isinstance(a, (int, float)) or not isinstance(b, (int, float)) or abs(a) > 1024 or not -64 <= b <= 64:
+        raise ValueError
+    return a**b
 
 
 def _fold(a: Const, b: Const, operator: str) -> Value:
