@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import libcst as cst
+
 from ptlint.facts.events import Ctx, Iterate, Place
 from ptlint.facts.homes import Frame
 from ptlint.facts.run import Run
@@ -68,6 +70,22 @@ def _passes(value: Value) -> int | None:
     if isinstance(value, Tuple) or (isinstance(value, Sequence) and value.items is not None):
         return len(value.items or ())
     return None
+
+
+def plain(loop: cst.For, items: Value) -> tuple[cst.BaseExpression, cst.BaseExpression]:
+    """The target and the iterable of a loop that goes over `items`, without a count or progress bar around them."""
+    target: cst.BaseExpression = loop.target
+    node = loop.iter
+    while isinstance(items, Items) and items.kind in ("enumerate", "tqdm") and items.source is not None:
+        if not isinstance(node, cst.Call) or not node.args or node.args[0].star:
+            break
+        if items.kind == "enumerate":
+            if not isinstance(target, (cst.Tuple, cst.List)) or len(target.elements) != 2:
+                break
+            target = target.elements[1].value
+        node = node.args[0].value
+        items = items.source
+    return target, node
 
 
 def note(run: Run, value: Value, place: Place, ctx: Ctx, loop: Ctx | None) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ptlint.facts.events import Added, Compared, Ctx, Event, Place, Read, Store
+from ptlint.facts.iteration import plain
 from ptlint.facts.roles import EVALUATION, TRAINING
 from ptlint.facts.scopes import bound_names, target_names, walk
 from ptlint.facts.values import ATTACHED, DEVICE, Items, Tensor, Tuple, Unknown, Value, options
@@ -128,10 +129,10 @@ def _only_local(loop: cst.For, name: str, own: set[str]) -> bool:
 
 def _over_samples(ctx: Ctx, loop: cst.For) -> bool:
     """Whether a loop goes over the rows of tensors, or over their numbers."""
-    call = loop.iter
-    if isinstance(loop.target, cst.Name) and isinstance(call, cst.Call) and len(call.args) == 1:
+    target, call = plain(loop, ctx.items)
+    if isinstance(target, cst.Name) and isinstance(call, cst.Call) and len(call.args) == 1:
         if isinstance(call.func, cst.Name) and call.func.value == "range":
-            return _over_numbers(loop, loop.target.value, call.args[0].value)
+            return _over_numbers(loop, target.value, call.args[0].value)
     if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute):
         return False  # `y.unique()`, `x.chunk(4)`: not the rows of a batch
     return any(_has_rows(option) for option in options(ctx.items))
@@ -178,9 +179,9 @@ def _counts_by_label(loop: cst.For, rows: list[cst.Subscript]) -> bool:
         for name in target_names(target.target)
     }
     return any(
-        isinstance(node, cst.AugAssign) and isinstance(node.target, cst.Subscript) and any(
-            _is_row(node.target, label) for label in labels
-        )
+        isinstance(node, cst.AugAssign)
+        and isinstance(node.target, cst.Subscript)
+        and any(_is_row(node.target, label) for label in labels)
         for node in walk(loop.body)
     )
 

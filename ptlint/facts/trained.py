@@ -13,7 +13,7 @@ from ptlint.facts.events import Backward, Call, Construct, Ctx, Forward, Place, 
 from ptlint.facts.iteration import passes
 from ptlint.facts.models import parts
 from ptlint.facts.roles import in_forward
-from ptlint.facts.scopes import walk
+from ptlint.facts.scopes import dotted, walk
 from ptlint.facts.values import Const, Lib, Module, Optimizer, ProjectClass, Tuple, Value, options
 
 if TYPE_CHECKING:
@@ -324,9 +324,13 @@ def _leaves_graph(node: cst.FunctionDef | cst.Lambda) -> bool:
 
 
 def _speaks_of_size(node: cst.BaseExpression) -> bool:
-    if not (isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "range"):
-        return False
-    return any(isinstance(inner, cst.Attribute) and inner.attr.value in ("size", "shape") for inner in walk(node))
+    """`range(x.size(1))`, with or without a count or progress bar around it."""
+    ranges = (inner for inner in walk(node) if isinstance(inner, cst.Call) and dotted(inner.func) == "range")
+    return any(
+        isinstance(inner, cst.Attribute) and inner.attr.value in ("size", "shape")
+        for each in ranges
+        for inner in walk(each)
+    )
 
 
 def _is_among(module: Module, values: object) -> bool:
