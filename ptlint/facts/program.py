@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from ptlint.config import Config
     from ptlint.facts.trained import UsedModels
+    from ptlint.facts.untrained import Untrained
     from ptlint.outline.project import Program, Project
     from ptlint.outline.statements import Statement
 
@@ -401,6 +402,13 @@ class ProgramFacts:
     def scaling(self) -> Scaling:
         """What the program does with its GradScalers."""
         return Scaling(self)
+
+    @cached_property
+    def untrained(self) -> Untrained:
+        """The modules that no optimizer holds, and what their gradients cost."""
+        from ptlint.facts.untrained import Untrained
+
+        return Untrained(self)
 
     @cached_property
     def optimizers(self) -> list[Optimizer]:

@@ -96,6 +96,18 @@ RULES: tuple[Entry, ...] = (
         module="ptlint.rules.data.ptl103_dataloader_workers_not_persistent",
     ),
     Entry(
+        code="PTL104",
+        name="dataloader-rebuilt-every-epoch",
+        message="this `DataLoader` is made anew in every iteration, from the same arguments",
+        impact=Impact.MEDIUM,
+        preview=False,
+        fixable="safe",
+        torch=None,
+        options=(),
+        roots=("DataLoader",),
+        module="ptlint.rules.data.ptl104_dataloader_rebuilt_every_epoch",
+    ),
+    Entry(
         code="PTL107",
         name="tensor-from-list-of-arrays",
         message="the arrays in this list become a tensor number by number, each as a Python object",
