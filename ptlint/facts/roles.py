@@ -153,7 +153,7 @@ class Roles:
                 return False
             if isinstance(source, Items) and source.kind == "modules":
                 return False
-            if isinstance(source, Sequence) and isinstance(source.element(), Module):
+            if isinstance(source, Sequence) and pick(source.element(), Module):
                 return False
             if isinstance(source, Tuple) and any(isinstance(item, Module) for item in source.items):
                 return False
