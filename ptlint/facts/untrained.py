@@ -243,7 +243,11 @@ class Untrained:
     def _is_idle(self, event: Forward) -> bool:
         """Whether a call is that of a network with weights that no optimizer holds and that require gradients."""
         modules = self._modules(event.module)
-        if not modules or len(modules) < len(options(event.module)) or self._is_held(event.module, self._program.optimizers):
+        if (
+            not modules
+            or len(modules) < len(options(event.module))
+            or self._is_held(event.module, self._program.optimizers)
+        ):
             return False
         return (
             event.grad
@@ -261,12 +265,16 @@ class Untrained:
         heavy = [layer for layer in makeup.body if layer.kind in _HEAVY]
         if isinstance(module.core.cls, ProjectClass):
             cls = module.core.cls
-            if cls.opaque or any(base != "torch.nn.Module" and not base.startswith("torch.nn.") for base in cls.lib_bases):
+            if cls.opaque or any(
+                base != "torch.nn.Module" and not base.startswith("torch.nn.") for base in cls.lib_bases
+            ):
                 return False
             if frozen or any(_speaks_of_freezing(part.cls) for part in below if isinstance(part.cls, ProjectClass)):
                 return False
             return bool(heavy) or not makeup.in_sight
-        own = isinstance(module.core.cls, Lib) and module.core.cls.name.startswith(("torch.nn.", "torchvision.", "timm."))
+        own = isinstance(module.core.cls, Lib) and module.core.cls.name.startswith(
+            ("torch.nn.", "torchvision.", "timm.")
+        )
         return own and any(layer.module is not None and id(layer.module) not in frozen for layer in heavy)
 
     def _is_given_away(self, module: Module) -> bool:
@@ -286,7 +294,8 @@ class Untrained:
             if any(self._is_held(maker.module, [optimizer]) for maker in self._through(given)):
                 return True
         return any(
-            forward.token in came_of(*other.args) and self._is_held(other.module, [optimizer]) for other in self._through(tokens)
+            forward.token in came_of(*other.args) and self._is_held(other.module, [optimizer])
+            for other in self._through(tokens)
         )
 
 

@@ -135,9 +135,7 @@ _GRADIENT_WORDS = frozenset(
 
 def _speaks_of_gradients(node: cst.FunctionDef) -> bool:
     """Branches that this program never takes may still need gradients."""
-    return any(
-        isinstance(inner, cst.Name) and inner.value in _GRADIENT_WORDS for inner in walk(node, into_scopes=True)
-    )
+    return any(isinstance(inner, cst.Name) and inner.value in _GRADIENT_WORDS for inner in walk(node, into_scopes=True))
 
 
 def _fix(program: ProgramFacts, found: Evaluation, style: str) -> Fix:

@@ -109,7 +109,9 @@ class TargetNetworkTracksGradients(Rule):
             yield self.finding(
                 found.place,
                 message=_MESSAGES[found.kind],
-                advice="detach its input: `.detach()`" if found.kind == GENERATED else "call it under `torch.no_grad()`",
+                advice="detach its input: `.detach()`"
+                if found.kind == GENERATED
+                else "call it under `torch.no_grad()`",
                 fix=fix,
                 withheld=withheld,
                 because=(f"the training loop at line {row} runs it in each iteration with gradients on",),
@@ -129,9 +131,7 @@ def _fix(program: ProgramFacts, found: Tracked) -> Fix:
     torch = name_of(found.place.file, "torch") or "torch"
     safety = Safety.SAFE
     if found.kind == DROPPED and any(
-        autocast(event) is not None
-        for event in program.events(Forward)
-        if event.place.node is found.place.node
+        autocast(event) is not None for event in program.events(Forward) if event.place.node is found.place.node
     ):
         safety = Safety.UNSAFE
     edits = wrap_with(tree, statement, statement, f"with {torch}.no_grad():")

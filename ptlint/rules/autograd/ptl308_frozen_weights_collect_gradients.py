@@ -78,7 +78,9 @@ class FrozenWeightsCollectGradients(Rule):
             row = found.loop.place.row if found.loop.place is not None else 0
             yield self.finding(
                 found.place,
-                advice=f"`{name}.requires_grad_(False)` where it is made" if name else "freeze it: `requires_grad_(False)`",
+                advice=f"`{name}.requires_grad_(False)` where it is made"
+                if name
+                else "freeze it: `requires_grad_(False)`",
                 because=(
                     f"the training loop at line {row} runs `{name or found.forward.code}` at line {found.forward.row}",
                     "its weights require gradients, and no optimizer of the program holds one of them",

@@ -19,8 +19,8 @@ class SamplerEpochNotSet(Rule):
     A shuffling `DistributedSampler` of a loader that trains for several epochs, whose `set_epoch` nothing calls.
 
     ## Why it is slow
-    The sampler draws its order from a seed and the number of the epoch. When that stays 0, each epoch has the same order
-    and the same batches in the same process, and training needs more epochs for the same result.
+    The sampler draws its order from a seed and the number of the epoch. When that stays 0, each epoch has the same
+    order and the same batches in the same process, and training needs more epochs for the same result.
 
     ## When it stays silent
     - `shuffle=False`, or not known; a sampler for evaluation; a single epoch.

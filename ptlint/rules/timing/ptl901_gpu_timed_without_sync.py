@@ -73,9 +73,7 @@ class GpuTimedWithoutSync(Rule):
     name = "gpu-timed-without-sync"
     message = "the clock is read before the device is through: this measures the launch, not the work"
     impact = Impact.MEDIUM
-    roots = (
-        ("time|perf_counter|monotonic|default_timer|time_ns|perf_counter_ns|process_time|now",),
-    )
+    roots = (("time|perf_counter|monotonic|default_timer|time_ns|perf_counter_ns|process_time|now",),)
 
     def check(self, program: ProgramFacts) -> Iterator[Finding]:
         if not program.accelerated:
