@@ -23,6 +23,7 @@ from ptlint.facts.values import (
     Unknown,
     Value,
     options,
+    pick,
     sources_of,
 )
 
