@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ptlint.facts import guards
-from ptlint.facts.events import Ctx, Event
+from ptlint.facts.events import Ctx, Event, Place
+from ptlint.facts.scopes import is_terminal
 
 YES, NO, REST = "yes", "no", "rest"
 
@@ -49,7 +50,32 @@ def exclusive(a: Event, b: Event) -> bool:
     for text, node, side in arms(b.ctx):
         if sides.get(node, side) != side or (text and sides.get(text, side) != side):
             return True
+    return _leaves_before(a, b) or _leaves_before(b, a)
+
+
+def _leaves_before(a: Event, b: Event) -> bool:
+    """Whether one event stands in an arm that leaves (`continue`, `return`) and the other behind its `if`."""
+    for ctx in a.ctx.up():
+        found = arm(ctx)
+        node = ctx.place.node if ctx.place is not None else None
+        if found is None or not isinstance(node, cst.If) or ctx.place is None:
+            continue
+        body = node.body if found[1] == YES else getattr(node.orelse, "body", None)
+        if isinstance(body, cst.BaseSuite) and is_terminal(body) and _is_behind(b, ctx.place):
+            return True
     return False
+
+
+def _is_behind(event: Event, test: Place) -> bool:
+    """Whether an event happens in a statement that follows an `if` in its block."""
+    block, end = test.tree.parent(test.node), test.tree.span(test.node)[1]
+    calls = (ctx.place for ctx in event.ctx.up() if ctx.kind == "frame" and ctx.place is not None)
+    return any(
+        place.tree is test.tree
+        and place.start >= end
+        and any(above is block for above in place.tree.ancestors(place.node))
+        for place in (event.place, *calls)
+    )
 
 
 def shared_loop(*events: Event) -> Ctx | None:
