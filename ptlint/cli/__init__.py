@@ -13,7 +13,7 @@ import click
 
 from ptlint import __version__
 from ptlint.cli.messages import error, warning
-from ptlint.config import nearest
+from ptlint.config import ConfigError, nearest
 
 _INTERRUPTED = 130
 _PIPE_CLOSED = 141
@@ -30,12 +30,16 @@ def commands() -> dict[str, click.Command]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status; no error leaves this as a traceback."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    _open_closed_streams()
     try:
         return _run(words)
     except click.exceptions.Exit as exit_request:
         return exit_request.exit_code
     except click.ClickException as problem:
         error(problem.format_message().replace("\n", " "))
+        return 2
+    except ConfigError as problem:
+        error(str(problem))
         return 2
     except (KeyboardInterrupt, click.Abort):
         return _INTERRUPTED
@@ -45,6 +49,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _PIPE_CLOSED
     except Exception as failure:  # noqa: BLE001 - the last line of defence: say what happened, in one line
         return _report(failure)
+
+
+def _open_closed_streams() -> None:
+    """Where the shell closed a stream (`ptlint >&-`), Python has None in its place: read and write nothing there."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 - no path; open until the end
 
 
 def _run(words: list[str]) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ptlint.cli.messages import NearChoice, error, warning
+from ptlint.cli.messages import NearChoice, NoEmptyPath, error, warning
 from ptlint.config import DEVICES, IMPACTS, OUTPUT_FORMATS, Config, ConfigError, read_impact, read_version
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _checked(read: Callable[[object], Any]) -> Callable[[click.Context, click.Pa
 
 
 @click.command(short_help="Lint files and folders (the default command).")
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATH]...")
+@click.argument("paths", nargs=-1, type=NoEmptyPath(path_type=Path), metavar="[PATH]...")
 @click.option("--fix/--no-fix", default=None, help="Make the safe changes.")
 @click.option("--unsafe-fixes/--no-unsafe-fixes", default=None, help="With --fix or --diff: the unsafe changes too.")
 @click.option("--diff", is_flag=True, help="Print what --fix would change; write nothing.")
@@ -190,7 +190,12 @@ def _print(outcome: Outcome, request: Any, options: dict[str, Any]) -> None:
             path = options["output_file"]
             raise ConfigError(f"--output-file: {path} cannot be written: {problem.strerror}") from None
     else:
-        click.echo(text, nl=False, err=to_stderr, color=style.colour or None)
+        try:
+            click.echo(text, nl=False, err=to_stderr, color=style.colour or None)
+        except BrokenPipeError:
+            raise
+        except OSError as problem:
+            raise click.ClickException(f"the report cannot be written: {problem.strerror}") from None
 
 
 def _style(outcome: Outcome, options: dict[str, Any], *, to_stderr: bool) -> Style:

@@ -20,6 +20,15 @@ class NearChoice(click.Choice):  # type: ignore[type-arg]  # generic only in new
             raise click.BadParameter(message, ctx, param) from None
 
 
+class NoEmptyPath(click.Path):
+    """A path that is not the empty word, which `pathlib` takes for the current folder: `ptlint --fix "$UNSET"`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("the path is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def error(text: str) -> None:
     click.secho("ptlint: error: ", fg="red", bold=True, nl=False, err=True)
     click.echo(text, err=True)

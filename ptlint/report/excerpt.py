@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 TAB = "    "
 CUT = "…"
 LEAST = 20
+MOST = 240  # where there is no terminal to say
 
 
 def excerpt(finding: Finding, source: SourceFile, style: Style) -> list[str]:
@@ -26,9 +27,8 @@ def excerpt(finding: Finding, source: SourceFile, style: Style) -> list[str]:
     end = finding.end_location.column - 1 if finding.end_location.row == row else len(line.rstrip())
     before, marked, after = (_plain(part) for part in (line[:start], line[start:end], line[end:].rstrip()))
     gutter = f"{row} | "
-    if style.width is not None:
-        room = max(style.width - len(gutter) - 2, LEAST)
-        before, marked, after = _cut(before, marked, after, room)
+    room = max((MOST if style.width is None else style.width) - len(gutter) - 2, LEAST)
+    before, marked, after = _cut(before, marked, after, room)
     margin = " " * (len(str(row)) + 1)
     carets = style.impact(finding.impact, "^" * max(columns(marked), 1))
     bar = style.paint("|", "dim")

@@ -146,7 +146,9 @@ def test_a_symlink_loop(ptlint: Ptlint) -> None:
         pytest.param(["--isolated", "--config", "a.py"], "exclude each other", id="contradiction"),
         pytest.param(["--stdin-filename", "x.py"], "needs `-`", id="no stdin"),
         pytest.param(["--output-file", "no/such/folder"], "no/such/folder", id="no such folder"),
+        pytest.param(["--output-file", "no/such/file"], "error: --output-file: ", id="a report that cannot be written"),
         pytest.param(["missing.py"], "missing.py", id="missing path"),
+        pytest.param([""], "the path is empty", id="empty path"),
     ],
 )
 def test_wrong_use_is_one_line_and_two(ptlint: Ptlint, words: list[str], said: str) -> None:
@@ -315,6 +317,26 @@ def test_a_closed_pipe_is_quiet(tmp_path: Path) -> None:
     command = f"{sys.executable} -m ptlint rule --all --output-format json | true"
     done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("rest", "status", "said"),
+    [
+        pytest.param("a.py >&-", 1, "", id="closed stdout"),
+        pytest.param("a.py 2>&- >/dev/null", 1, "", id="closed stderr"),
+        pytest.param("- <&- >/dev/null", 0, "", id="closed stdin"),
+        pytest.param("- <&- >&- 2>&-", 0, "", id="all closed"),
+        pytest.param("a.py >/dev/full", 2, "ptlint: error: the report cannot be written: ", id="full disk"),
+    ],
+)
+@pytest.mark.skipif(sys.platform != "linux", reason="shells and /dev/full")
+def test_closed_and_full_streams(tmp_path: Path, rest: str, status: int, said: str) -> None:
+    (tmp_path / "a.py").write_text(UNUSED)
+    command = f"{sys.executable} -m ptlint {rest}"
+    done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == status
+    assert done.stderr[: len(said)] == said
+    assert done.stderr.count("\n") == bool(said)
 
 
 def test_a_clean_file_needs_neither_libcst_nor_rules(tmp_path: Path) -> None:

@@ -117,6 +117,14 @@ def test_full_folds_many_findings_of_one_rule() -> None:
     assert "24 findings in 1 file: 1 high, 23 medium." in text
 
 
+def test_full_cuts_endless_lines_without_a_terminal_too() -> None:
+    source = source_from_text(Path("train.py"), "x = [" + "1, " * 9_000 + "]\n")
+    text = reports.render(
+        "full", replace(REPORT, findings=(finding_at(1, 1, 20_000),), sources={"train.py": source}), Style()
+    )
+    assert max(map(len, text.splitlines())) < 250
+
+
 def test_full_fits_the_terminal() -> None:
     long = "x = " + "f(" * 60 + "loss.item()" + ")" * 60 + "\n"
     source = source_from_text(Path("train.py"), long)
