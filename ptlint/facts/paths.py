@@ -68,7 +68,10 @@ def _leaves_before(a: Event, b: Event) -> bool:
 
 def _is_behind(event: Event, test: Place) -> bool:
     """Whether an event happens in a statement that follows an `if` in its block."""
-    block, end = test.tree.parent(test.node), test.tree.span(test.node)[1]
+    whole = test.node
+    while isinstance(above := test.tree.parent(whole), cst.If):  # `elif`
+        whole = above
+    block, end = above, test.tree.span(whole)[1]
     calls = (ctx.place for ctx in event.ctx.up() if ctx.kind == "frame" and ctx.place is not None)
     return any(
         place.tree is test.tree
