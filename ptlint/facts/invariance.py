@@ -19,8 +19,8 @@ MAX_DEPTH = 8
 
 _PURE = frozenset(
     "len range min max int float str bool abs round list tuple dict set sorted zip enumerate reversed isinstance sum "
-    "os.path.join os.path.expanduser os.path.abspath os.path.dirname os.path.basename os.cpu_count os.listdir glob.glob "
-    "os.path.exists os.path.isfile os.path.isdir pathlib.Path torch.cuda.is_available torch.cuda.device_count "
+    "os.path.join os.path.expanduser os.path.abspath os.path.dirname os.path.basename os.cpu_count os.listdir "
+    "glob.glob glob.iglob open os.path.exists os.path.isfile os.path.isdir pathlib.Path torch.cuda.is_available torch.cuda.device_count "
     "torch.device torch.utils.data.Subset torch.utils.data.TensorDataset torch.utils.data.ConcatDataset "
     "torch.utils.data.DistributedSampler torch.utils.data.distributed.DistributedSampler "
     "torch.utils.data.SequentialSampler torch.utils.data.RandomSampler torch.utils.data.SubsetRandomSampler "
@@ -112,7 +112,9 @@ class Invariance:
         if not bound:  # a global, or a name of a function around
             return True
         return not _changed(place.tree, function.node, node.value) and all(
-            found.value is not None and self.holds(found.value, place, ctx, depth + 1) for found in bound
+            (value := found.value or _opened(place.tree, found.node)) is not None
+            and self.holds(value, place, ctx, depth + 1)
+            for found in bound
         )
 
     def _in_loop(self, name: str, tree: Tree, loop: cst.CSTNode, place: Place, ctx: Ctx, depth: int) -> bool:
@@ -152,6 +154,13 @@ class Invariance:
 def _parameters(function: cst.FunctionDef) -> list[str]:
     params = function.params
     return [param.name.value for param in (*params.posonly_params, *params.params, *params.kwonly_params)]
+
+
+def _opened(tree: Tree, node: cst.Name) -> cst.BaseExpression | None:
+    """What `with ... as name:` enters."""
+    label = tree.parent(node)
+    item = tree.parent(label) if isinstance(label, cst.AsName) else None
+    return item.item if isinstance(item, cst.WithItem) else None
 
 
 def _values_in(tree: Tree, node: cst.CSTNode) -> list[cst.CSTNode]:

@@ -82,7 +82,8 @@ VISIT_WORDS = frozenset(
     "backward DataLoader GradScaler set_detect_anomaly detect_anomaly environ MultiheadAttention".split()
 )
 ITEM_WORDS = frozenset(
-    "tensor as_tensor Tensor FloatTensor LongTensor load loadtxt read_csv read_json iloc readlines File cuda to".split()
+    "tensor as_tensor Tensor FloatTensor LongTensor load loadtxt read_csv read_json iloc readlines File cuda to "
+    "Compose listdir glob from_pretrained".split()
 )
 
 

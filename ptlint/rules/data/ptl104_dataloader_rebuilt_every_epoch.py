@@ -29,8 +29,8 @@ class DataloaderRebuiltEveryEpoch(Rule):
     the same each time.
 
     ## Why it is slow
-    Each loader starts workers of its own, imports and copies for them, and waits for their first batches. Workers cannot
-    persist, and what is built with the loader (a dataset that lists its files) is built again.
+    Each loader starts workers of its own, imports and copies for them, and waits for their first batches. Workers
+    cannot persist, and what is built with the loader (a dataset that lists its files) is built again.
 
     ## When it stays silent
     - An argument, or the test that it is made under, may depend on the epoch: resampling, curricula, folds.
