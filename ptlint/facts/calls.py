@@ -178,11 +178,19 @@ def run_generator(run: Run, value: Items, place: Place, frame: Frame) -> Value:
         return UNKNOWN
     ctx = frame.ctx.child("frame", _call_key(function, place), place)
     ctx.function = function
-    inner = _new_frame(run, function, pending.args, ctx)
+    inner = _new_frame(run, function, pending.args, _under_decorators(function, ctx, place))
     if inner is None:
         return UNKNOWN
     _execute(run, inner, function)
     return join_all(inner.yielded)
+
+
+def _under_decorators(function: Function, ctx: Ctx, place: Place) -> Ctx:
+    """The context of a function's body: under the modes that its decorators put around it."""
+    for number, mode in enumerate(function.modes):
+        ctx = ctx.child("mode", ("decorator", number, mode.key()), place)
+        ctx.mode = mode
+    return ctx
 
 
 def _run_function(run: Run, function: Function, args: Arguments, ctx: Ctx, place: Place, frame: Frame) -> Value:
@@ -192,11 +200,7 @@ def _run_function(run: Run, function: Function, args: Arguments, ctx: Ctx, place
         run.trace.repeat(ctx)
         return found[0]
     ctx.function = function
-    body_ctx = ctx
-    for number, mode in enumerate(function.modes):
-        body_ctx = body_ctx.child("mode", ("decorator", number, mode.key()), place)
-        body_ctx.mode = mode
-    inner = _new_frame(run, function, args, body_ctx)
+    inner = _new_frame(run, function, args, _under_decorators(function, ctx, place))
     if inner is None:
         return derived(args.all())
     if "contextmanager" in function.flags:
