@@ -77,7 +77,28 @@ def _has_reason(call: Call, *, hot: bool) -> bool:
         if ctx.kind == "guard" and ctx.place is not None and isinstance(ctx.place.node, cst.If):
             if _asks_for_memory(ctx.place.tree, ctx.place.node):
                 return True
+    if _counts_memory(call.place) or _retries(call.place):
+        return True
     return not hot and _follows_del(call.place)
+
+
+def _counts_memory(place: Place) -> bool:
+    """Whether the same function also measures how much memory is used."""
+    scope = next((up for up in place.tree.ancestors(place.node) if isinstance(up, _FRAMES)), None)
+    return scope is not None and _measures(scope)
+
+
+def _retries(place: Place) -> bool:
+    """Whether an error for want of memory is caught around it: it is tried again, with less."""
+    for up in place.tree.ancestors(place.node):
+        if isinstance(up, _FRAMES):
+            return False
+        if isinstance(up, cst.Try):
+            caught = [handler.type for handler in up.handlers if handler.type is not None]
+            text = " ".join(place.tree.code(kind) for kind in caught)
+            if "RuntimeError" in text or "OutOfMemory" in text:
+                return True
+    return False
 
 
 def _asks_for_memory(tree: Tree, node: cst.If) -> bool:

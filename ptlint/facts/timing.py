@@ -43,6 +43,7 @@ from ptlint.facts.values import (
     options,
 )
 
+_READING = frozenset({"cpu", "item", "numpy", "tolist"})
 SYNCHRONIZE = frozenset({"torch.cuda.synchronize", "torch.accelerator.synchronize"})
 _OBJECTS_THAT_WAIT = frozenset({"event.synchronize", "event.elapsed_time", "stream.synchronize"})
 _WAITING_CALLS = frozenset(
@@ -89,10 +90,13 @@ class Timing:
         self._synchronized: list[Call] = []
         self._recorded: list[Call] = []
         self._launched: list[Event] = []  # single operations as well
+        self._heavy: list[Event] = []
         for event in trace:
             self._sort(event)
             if is_device_work(event) or _is_operation(event):
                 self._launched.append(event)
+            if isinstance(event, Call) and _is_heavy(event):
+                self._heavy.append(event)
         self._launches = [event.order for event in self._launched]
 
     def _sort(self, event: Event) -> None:
@@ -154,13 +158,15 @@ class Timing:
         last = self._last_work(span)
         if last is None or span.end.decides:
             return None
+        if isinstance(last, Forward) and last.method not in ("", "forward"):
+            return None  # `model.generate(x)`: code that cannot be read, and may well look at what it makes
         # A loop that waits in each iteration, before or after its clock is read, goes at the pace of the device.
         loops = {id(loop): loop for event in (last, span.end) for loop in list(event.ctx.loops())[:1]}
         return None if any(self._waits_each_iteration(loop) for loop in loops.values()) else last
 
     def _last_work(self, span: Span) -> Event | None:
         """The last device work in a span that nothing in it waits for."""
-        work = [event for event in self._launched if span.covers(event)]
+        work = [event for event in (*self.work, *self._heavy) if span.covers(event)]
         if not work:
             return None
         last = max(work, key=lambda event: _position(span, event))
@@ -216,6 +222,9 @@ def is_device_work(event: Event) -> bool:
     return False
 
 
+_HEAVY = frozenset(
+    ["matmul", "mm", "bmm", "addmm", "baddbmm", "einsum", "linear", "scaled_dot_product_attention", "cdist", "svd"]
+)
 _VIEWS = frozenset({"detach", "view", "reshape", "squeeze", "unsqueeze", "permute", "transpose", "size", "dim"})
 
 
@@ -227,6 +236,12 @@ def _is_operation(event: Event) -> bool:
     if api is None or api.makes or api.kind == "class":
         return False
     return _on_device(event.result) or (event.receiver is not None and _on_device(event.receiver))
+
+
+def _is_heavy(event: Call) -> bool:
+    """Whether an operation is one that people time."""
+    last = event.name.rpartition(".")[2]
+    return (last in _HEAVY or ".linalg." in event.name or last.startswith("conv")) and _is_operation(event)
 
 
 def _placed(module: Value) -> bool:
@@ -248,12 +263,21 @@ def _waits(event: Event) -> bool:
     if isinstance(event, Test):
         return any(isinstance(option, Tensor) and option.where == DEVICE for option in options(event.value))
     if isinstance(event, Call):
-        return event.name in _WAITING_CALLS or event.name in _OBJECTS_THAT_WAIT
+        return event.name in _WAITING_CALLS or event.name in _OBJECTS_THAT_WAIT or _may_read(event)
     if isinstance(event, Move):  # a copy from pageable memory is made before the host goes on
         return any(getattr(option, "where", "") == HOST for option in options(event.value)) and not _is_true(
             event.args.get("non_blocking", Const(False))
         )
     return False
+
+
+def _may_read(call: Call) -> bool:
+    """Whether a call reads what may lie on the device, or hands it to code that cannot be read."""
+    if call.name.startswith((".", "torch.Tensor.")) and call.name.rpartition(".")[2] in _READING:
+        return True
+    if call.name.startswith(("torch.", "builtins.", "progress.", "writer.")) or call.name in (".append", ".extend"):
+        return False
+    return any(_on_device(value) for value in (*call.args.bound.values(), *call.args.extra))
 
 
 def _is_true(value: Value) -> bool:

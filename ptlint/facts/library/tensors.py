@@ -252,6 +252,8 @@ def method(run: Run, receiver: Tensor, name: str, args: Arguments, place: Place,
 
 def _read(run: Run, receiver: Tensor, name: str, place: Place, frame: Frame) -> Value:
     reads = receiver.reads | read_to_host(run, receiver, name, place, frame)
+    if receiver.where == UNSURE:
+        run.emit(Call(place, frame.ctx, f"torch.Tensor.{name}", CallArgs(), UNKNOWN, receiver), name)
     if name == "cpu":
         return replace(receiver, where=HOST, fresh=False, moved=False, made=None, reads=reads)
     if name == "numpy":
