@@ -11,8 +11,8 @@ import libcst as cst
 
 from ptlint.facts.events import Backward, Call, Construct, Ctx, Event, Forward, Place, Step
 from ptlint.facts.gradients import tracked
-from ptlint.facts.models import CELL, CONV, EMBEDDING, LINEAR, MODEL, RECURRENT, parts
 from ptlint.facts.models import ATTENTION as ATTENTION_LAYER
+from ptlint.facts.models import CELL, CONV, EMBEDDING, LINEAR, MODEL, RECURRENT, parts
 from ptlint.facts.scopes import walk
 from ptlint.facts.values import ANYWHERE, Lib, Module, Optimizer, ProjectClass, Tokens, Value, came_of, options
 
