@@ -10,7 +10,7 @@ import libcst as cst
 from ptlint.edits.layout import CannotEdit, leading, newline_at
 from ptlint.edits.scaling import scale_pass
 from ptlint.edits.statements import wrap_with
-from ptlint.facts.events import Step
+from ptlint.facts.events import Call, Step
 from ptlint.facts.losses import LossPass, NoPass, loss_pass
 from ptlint.facts.scopes import target_names
 from ptlint.facts.values import Optimizer, options
@@ -26,6 +26,12 @@ Walk = Callable[[cst.CSTNode], Iterable[cst.CSTNode]]
 _EXACT = frozenset(
     "argmax argmin argsort eq ne gt ge lt le long int bool float double item tolist size shape numel dim".split()
 )
+_FULL = frozenset(
+    f"torch{owner}.{name}"
+    for owner in ("", ".Tensor")
+    for name in "inverse pinverse svd cholesky qr lu slogdet logdet det quantile histc lobpcg triangular_solve".split()
+)
+"""What has no half precision and is not run in float32 by autocast."""
 _EXTENSIONS = frozenset({"cpp_extension", "CUDAExtension", "CppExtension", "load_inline"})
 
 
@@ -37,6 +43,9 @@ def under_autocast(program: ProgramFacts, fault: Fault, torch: str) -> tuple[Edi
         raise CannotEdit("a custom `autograd.Function` needs `torch.amp.custom_fwd` first")
     if _searches_lines(program, fault):
         raise CannotEdit("L-BFGS searches along lines, which needs full precision")
+    exact = _only_in_full(program, fault)
+    if exact:
+        raise CannotEdit(f"`{exact}` has no half precision: keep it outside, on `.float()`")
     if _second_order(program, fault):
         raise CannotEdit("a penalty on gradients must be computed outside of autocast")
     try:
@@ -75,6 +84,16 @@ def _searches_lines(program: ProgramFacts, fault: Fault) -> bool:
         for step in steps
         for option in options(step.optimizer)
     )
+
+
+def _only_in_full(program: ProgramFacts, fault: Fault) -> str:
+    """A function that the loop calls and that raises on bfloat16 and float16; "" for none."""
+    for event in program.events(Call):
+        is_algebra = event.name.startswith("torch.linalg.") and not event.name.endswith("norm")
+        if is_algebra or event.name in _FULL:
+            if event.ctx.inside(fault.loop) and event.grad:
+                return event.name
+    return ""
 
 
 def _second_order(program: ProgramFacts, fault: Fault) -> bool:

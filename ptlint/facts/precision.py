@@ -134,7 +134,7 @@ class Precision:
     def fault(self) -> Fault | None:
         """The first training loop worth mixed precision in a program that has none."""
         program = self._program
-        if not program.accelerated or self.chosen or self.double or self.sparse or program.packages & _OWNERS:
+        if not program.accelerated or self.chosen or self.double or self.sparse or self._is_owned:
             return None
         loops = sorted(program.training_loops, key=lambda loop: (self._rare(loop), self._order(loop)))
         for loop in loops:
@@ -146,6 +146,15 @@ class Precision:
             if not too_small([program.makeup(module) for module in modules]):
                 return Fault(loop, modules)
         return None
+
+    @property
+    def _is_owned(self) -> bool:
+        """Whether a framework owns every step of the program."""
+        program = self._program
+        fabric = "Fabric" in program.words and bool(
+            program.packages & {"lightning", "lightning_fabric", "pytorch_lightning"}
+        )
+        return fabric or bool(program.packages & _OWNERS)
 
     def modules(self, loop: Ctx) -> Iterator[Module]:
         """The modules that a loop calls, losses aside."""
@@ -199,7 +208,7 @@ class Precision:
     @cached_property
     def unscaled(self) -> list[UnscaledLoop]:
         """Training loops whose forward runs in float16 while nothing in the program scales a loss."""
-        if self.scales or self._program.packages & _OWNERS:
+        if self.scales or self._is_owned:
             return []
         found: dict[tuple[str, int], UnscaledLoop] = {}
         for loop in self._program.training_loops:
@@ -246,7 +255,7 @@ def too_small(makeups: Iterable[Makeup]) -> bool:
             return False
         layers += (layer for layer in makeup.body if layer.kind != PARAMETER)
     kinds = {layer.kind for layer in layers}
-    words = any(layer.kind == EMBEDDING and _is_vocabulary(layer) for layer in layers)
+    words = {_text(layer, "num_embeddings") for layer in layers if layer.kind == EMBEDDING and _is_vocabulary(layer)}
     if sum(layer.kind == CONV for layer in layers) > FEW_CONVS:
         return False
     small = bool(kinds & {LINEAR, RECURRENT, CELL, ATTENTION}) and all(_within(layer, SMALL, words) for layer in layers)
@@ -254,12 +263,25 @@ def too_small(makeups: Iterable[Makeup]) -> bool:
     return small or tiny
 
 
-def _within(layer: Layer, limits: dict[str, int], words: bool) -> bool:
-    """Whether a layer is known not to be wider; of a size not known the others speak, but for words' number."""
+def _within(layer: Layer, limits: dict[str, int], words: set[str]) -> bool:
+    """Whether a layer is known not to be wider; of a size not known the others speak, but for the number of words.
+
+    `words`: how the embeddings of words write that number.
+    """
     known = [width for width in layer.widths if width is not None]
-    if layer.kind not in limits or not known or (words and layer.kind == LINEAR and len(known) < len(layer.widths)):
+    if layer.kind not in limits or not known:
+        return False
+    if layer.kind == LINEAR and len(known) < len(layer.widths) and _text(layer, "out_features") in words:
         return False
     return max(known) <= limits[layer.kind]
+
+
+def _text(layer: Layer, argument: str) -> str:
+    """An argument of the call that made a layer, as written there."""
+    call = layer.module.call if layer.module is not None else None
+    node = call.nodes.get(argument) if call is not None else None
+    place = layer.module.place if layer.module is not None else None
+    return place.tree.code(node.value) if node is not None and place is not None else "?"
 
 
 def _is_vocabulary(layer: Layer) -> bool:

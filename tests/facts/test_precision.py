@@ -39,6 +39,10 @@ NETS = {
         "nn.Sequential(nn.Linear(probe.n, 64), nn.Linear(64, probe.m)).to(device)",
         False,
     ),
+    "of words, with few classes": (
+        "nn.Sequential(nn.EmbeddingBag(probe.words, 64), nn.Linear(64, probe.classes)).to(device)",
+        False,
+    ),
     "with a vocabulary": ("nn.Sequential(nn.Embedding(probe.n, 64), nn.Linear(64, probe.n)).to(device)", True),
     "a small LSTM": ("nn.LSTM(28, 128).to(device)", False),
     "a large LSTM": ("nn.LSTM(28, 512).to(device)", True),
@@ -69,6 +73,7 @@ SILENT = {
     "sparse products": "torch.sparse.mm(probe.a, probe.b)\n",
     "a graph library": "import torch_geometric\n",
     "DeepSpeed": "import deepspeed\n",
+    "Fabric": "from lightning.fabric import Fabric\nfabric = Fabric()\n",
 }
 
 
