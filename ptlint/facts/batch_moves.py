@@ -97,15 +97,27 @@ def _is_next(node: cst.Call) -> bool:
 
 
 def _assigned(move: Move, name: str, body: cst.CSTNode) -> cst.BaseExpression | None:
-    """What the loop last assigned to a name in rows above a copy."""
-    span = move.place.tree.span
+    """What the loop last assigned to a name in rows above a copy, on a path that leads to it."""
+    tree = move.place.tree
+    span = tree.span
     start = move.place.start
+    around = {id(node) for node in tree.ancestors(move.place.node)}
     found: cst.BaseExpression | None = None
     for node in walk(body):
         if isinstance(node, cst.Assign) and span(node)[1] <= start:
             if any(name in target_names(target.target) for target in node.targets):
-                found = node.value
+                if not _in_other_arm(list(tree.ancestors(node)), around):
+                    found = node.value
     return found
+
+
+def _in_other_arm(ancestors: Sequence[cst.CSTNode], around: set[int]) -> bool:
+    """Whether a node with some ancestors stands in the other arm of an `if` around a copy."""
+    own = {id(node) for node in ancestors}
+    return any(
+        isinstance(node, cst.If) and id(node) in around and (id(node.body) in own) != (id(node.body) in around)
+        for node in ancestors
+    )
 
 
 def is_whole_batch(move: Move) -> bool:
