@@ -186,7 +186,8 @@ def test_a_broken_config_is_one_line_and_two(ptlint: Ptlint, text: str, said: st
     run = ptlint("a.py")
     assert run.status == 2
     assert run.out == ""
-    assert "pyproject.toml: " in run.err
+    assert run.err.startswith("ptlint: error: ")
+    assert "error: " + str(ptlint.folder / "pyproject.toml") in run.err
     assert said in run.err
     assert run.err.count("\n") == 1
     assert ptlint("a.py", "--isolated").status == 0
