@@ -12,11 +12,12 @@ from ptlint.facts import roles
 from ptlint.facts.events import Call, Ctx, Forward, Place
 from ptlint.facts.gradients import tracked
 from ptlint.facts.scopes import target_names, walk
-from ptlint.facts.values import Batches, Instance, Loader, Module, Unknown, options
+from ptlint.facts.values import Batches, Const, Instance, Loader, Module, Unknown, options
 
 if TYPE_CHECKING:
     from ptlint.facts.program import ProgramFacts
 
+EVAL, TRAIN = "eval", "train"
 _SIZES = frozenset("shape size dtype ndim dim device numel type".split())
 _SIMULATOR_CALLS = frozenset({".step", ".reset"})
 
@@ -137,8 +138,9 @@ def _of_loop(program: ProgramFacts, sites: list[_Site]) -> Evaluation | None:
         return None
     frame = loop.frame()
     forwards = tuple(site.forward for site in sites)
-    if program.alone(loop) and not any(_in_eval_mode(program, site, frame) for site in sites):
-        return None
+    modes = {_mode_before(program, site, frame) for site in sites}
+    if TRAIN in modes or (program.alone(loop) and EVAL not in modes):
+        return None  # what trains here cannot be read, or who calls this
     acts = _acts(program, loop) and _around_training(program, loop)
     return Evaluation(loop.place, loop, frame, forwards, loop, acts)
 
@@ -154,7 +156,7 @@ def _of_frame(program: ProgramFacts, sites: list[_Site]) -> Evaluation | None:
         if not _is_used(site):
             continue
         hot = program.roles.hot_loop(site.ctx)
-        if not _in_eval_mode(program, site, hot or frame):
+        if _mode_before(program, site, hot or frame) != EVAL:
             if mixed:
                 continue
             if hot is not None and hot.role == roles.TRAINING:
@@ -174,8 +176,8 @@ def _held(program: ProgramFacts, event: Forward) -> bool:
     return any(core is module for core in called for module in program.trained)
 
 
-def _in_eval_mode(program: ProgramFacts, site: _Site, within: Ctx) -> bool:
-    """Whether the module was put into evaluation mode before the call, in the same function and below a context."""
+def _mode_before(program: ProgramFacts, site: _Site, within: Ctx) -> str:
+    """The mode into which the module was put before the call, in the same function and below a context."""
     frame = site.ctx.frame()
     modules = {id(option.core) for option in options(site.forward.module) if isinstance(option, Module)}
     last: Call | None = None
@@ -187,7 +189,11 @@ def _in_eval_mode(program: ProgramFacts, site: _Site, within: Ctx) -> bool:
             same = _called_on(call.place) == _called_on(site.forward.place)
         if same and call.order < site.forward.order and call.ctx.frame() is frame and call.ctx.inside(within):
             last = call if last is None or call.order > last.order else last
-    return last is not None and last.name.endswith(".eval")
+    if last is None:
+        return ""
+    given = [*last.args.bound.values(), *last.args.extra]
+    off = any(isinstance(value, Const) and not value.value for value in given)
+    return EVAL if last.name.endswith(".eval") or off else TRAIN
 
 
 def _called_on(place: Place) -> str:
