@@ -53,6 +53,7 @@ def sum_on_device(program: ProgramFacts, group: ReadGroup) -> Rewrite:
     """
     place = group.first.place
     terms = [_term(read, place.tree) for read in _once(group.reads)]
+    _check_neighbours(place.tree, terms)
     added = {id(event.place.node): event for event in program.events(Added)}
     edits: list[Edit] = []
     numbers: dict[str, list[_Term]] = {}
@@ -82,6 +83,18 @@ def sum_on_device(program: ProgramFacts, group: ReadGroup) -> Rewrite:
     if after:
         edits += insert_after(place.tree, loop, after)
     return Rewrite(tuple(edits), f"{text}{f', and `{after[0]}` after the loop' if after else ''}")
+
+
+def _check_neighbours(tree: Tree, terms: Sequence[_Term]) -> None:
+    """Nothing is won where another read of the same results stays: of a value of which less is known."""
+    calls = {id(term.call) for term in terms}
+    block = tree.parent(tree.body_statement(terms[0].statement) or terms[0].statement)
+    for line in getattr(block, "body", ()):
+        if isinstance(line, cst.SimpleStatementLine):
+            for node in walk(line):
+                if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and id(node) not in calls:
+                    if node.func.attr.value == "item" and not node.args:
+                        raise CannotEdit(f"`{_short(tree.code(node))}` would still be read")
 
 
 def _once(reads: Iterable[Read]) -> list[Read]:
