@@ -77,17 +77,24 @@ def loss_pass(program: ProgramFacts, loop: Ctx) -> LossPass:
     backward = max(backwards, key=lambda event: event.order)
     forwards = [e for e in program.forwards(loop) if e.order < backward.order and e.grad]
     for place in _places(backward, loop):
-        statement = place.tree.body_statement(place.node)
-        block = place.tree.parent(statement) if statement is not None else None
-        if not isinstance(block, Block):
-            continue
-        end = _index(place, block)
-        inside = [(index, event) for event in forwards if (index := _mapped(event, loop, place, block)) is not None]
-        if end is not None and any(not _only_loss(program, event) for _, event in inside):
-            if place.path != loop.place.path if loop.place is not None else True:
+        for block in _blocks(place, loop):
+            end = _index(place, block)
+            inside = [(index, event) for event in forwards if (index := _mapped(event, loop, place, block)) is not None]
+            if end is None or not any(not _only_loss(program, event) for _, event in inside):
+                continue
+            if loop.place is None or place.path != loop.place.path:
                 raise NoPass(f"the step is taken in {place.path.name}, row {place.row}")
             return _pass_in(program, loop, place, block, backward, end, inside)
     raise NoPass("the forward and the backward pass stand in different blocks")
+
+
+def _blocks(place: Place, loop: Ctx) -> Iterator[Block]:
+    """The blocks around a place, innermost first, within a loop and within a function."""
+    for above in place.tree.ancestors(place.node):
+        if isinstance(above, (cst.FunctionDef, cst.ClassDef)) or (loop.place is not None and above is loop.place.node):
+            return
+        if isinstance(above, Block):
+            yield above
 
 
 def _places(event: Event, loop: Ctx) -> Iterator[Place]:
@@ -135,6 +142,10 @@ def _pass_in(
     models = [(index, event) for index, event in inside if not _only_loss(program, event)]
     first = min(index for index, _ in models)
     if any(index == end for index, _ in inside):
+        if place is not backward.place:
+            raise NoPass(
+                f"one function computes the loss and runs backward, in row {backward.place.row}: wrap its loss too"
+            )
         raise NoPass("the loss and its backward pass are one expression: give the loss a name first")
     targets = _loss_names(place)
     ends = [index for index in range(first, end) if targets & set(_bound(place.tree.walk(block.body[index])))]
