@@ -255,7 +255,11 @@ def device_work(facts: ProgramFacts) -> list[Event]:
 
 
 def _is_device(value: Value) -> bool:
-    return any(isinstance(option, Device) and option.where == DEVICE for option in options(value))
+    return any(
+        (isinstance(option, Device) and option.where == DEVICE)
+        or (isinstance(option, Const) and isinstance(option.value, str) and option.value.startswith("cuda"))
+        for option in options(value)
+    )
 
 
 def _inside(ctx: Ctx, nodes: set[int]) -> bool:

@@ -20,7 +20,8 @@ MAX_DEPTH = 8
 _PURE = frozenset(
     "len range min max int float str bool abs round list tuple dict set sorted zip enumerate reversed isinstance sum "
     "os.path.join os.path.expanduser os.path.abspath os.path.dirname os.path.basename os.cpu_count os.listdir "
-    "glob.glob glob.iglob open os.path.exists os.path.isfile os.path.isdir pathlib.Path torch.cuda.is_available torch.cuda.device_count "
+    "glob.glob glob.iglob open os.path.exists os.path.isfile os.path.isdir pathlib.Path "
+    "torch.cuda.is_available torch.cuda.device_count "
     "torch.device torch.utils.data.Subset torch.utils.data.TensorDataset torch.utils.data.ConcatDataset "
     "torch.utils.data.DistributedSampler torch.utils.data.distributed.DistributedSampler "
     "torch.utils.data.SequentialSampler torch.utils.data.RandomSampler torch.utils.data.SubsetRandomSampler "
