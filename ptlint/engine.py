@@ -66,7 +66,9 @@ def lint(project: Project, files: Sequence[Path], config: Config, tick: Callable
         if finding.filename in judged:
             raw[finding.filename].append(finding)
     ignores = [(matcher((glob,), config.root), registry.codes_of(codes)) for glob, codes in config.per_file_ignores]
-    ran = frozenset(rule.code for rule in rules)
+    # Where a rule failed, nobody can say which comments it would have used.
+    failed = any(finding.code == registry.INTERNAL_ERROR for found in raw.values() for finding in found)
+    ran = frozenset() if failed else frozenset(rule.code for rule in rules)
     kept: list[Finding] = []
     for name, file in targets.items():
         findings = [

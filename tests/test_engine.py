@@ -54,6 +54,12 @@ def test_a_rule_that_crashes_is_one_finding_and_the_others_go_on(bench: Bench) -
     assert [f.code for f in bench.findings(select=("PTL903",), min_impact=Impact.HIGH)] == ["PTL000"]
 
 
+def test_no_comment_is_called_unused_where_a_rule_failed(bench: Bench) -> None:
+    bench.rules(BROKEN, OTHER)
+    bench.write("a.py", "slow()  # ptlint: ignore[PTL903]\nx = 1  # ptlint: ignore\n")
+    assert bench.lint() == [("a.py", 1, "PTL000")]
+
+
 def test_an_analysis_that_crashes_costs_its_program_only(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     def analyse(project: Project, program: Program, *_: object) -> Any:
         if program.entry.name == "a.py":
