@@ -168,6 +168,18 @@ RULES: tuple[Entry, ...] = (
         module="ptlint.rules.data.ptl110_loader_exhausted_to_count",
     ),
     Entry(
+        code="PTL111",
+        name="in-memory-data-fetched-item-by-item",
+        message="each batch is taken out of the tensors row by row, and stacked again",
+        impact=Impact.LOW,
+        preview=True,
+        fixable="no",
+        torch=None,
+        options=(),
+        roots=("TensorDataset",),
+        module="ptlint.rules.data.ptl111_in_memory_data_fetched_item_by_item",
+    ),
+    Entry(
         code="PTL201",
         name="sync-in-hot-loop",
         message="the host waits for the device in every iteration to read a value",
