@@ -347,8 +347,9 @@ def _speaks_of_freezing(cls: ProjectClass) -> bool:
 
 def _is_gone_over(call: Call) -> bool:
     """Whether parameters are what a `for` goes over, as they are for a moving average."""
-    tree, node = call.place.tree, call.place.node
-    parent = tree.parent(node)
+    tree = call.place.tree
+    node: cst.CSTNode | None = call.place.node
+    parent = tree.parent(call.place.node)
     while isinstance(parent, cst.Arg):
         node = tree.parent(parent)
         if not (isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value in _GOES_OVER):

@@ -105,7 +105,7 @@ def _edits(place: Place) -> tuple[Edit, ...]:
     if len(around.items) != 1 or "autocast" not in tree.code(around.items[0].item):
         raise CannotEdit("the block around it does more than autocast")
     statements = list(block.body)
-    moved = statements[statements.index(standing) :]
+    moved = statements[next(index for index, other in enumerate(statements) if other is standing) :]
     if len(moved) == len(statements):
         raise CannotEdit("nothing else stands in the block")
     lines: list[str] = []
