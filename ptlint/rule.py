@@ -89,7 +89,7 @@ class Rule:
         return Finding(
             code=self.code,
             name=self.name,
-            message=self.message if message is None else message,
+            message=_one_line(self.message if message is None else message),
             filename=shown(place.path),
             location=source.position(start),
             end_location=source.position(end),
@@ -97,12 +97,17 @@ class Rule:
             end_offset=end,
             impact=self.impact if impact is None else impact,
             preview=self.preview if preview is None else preview,
-            advice=advice,
+            advice=_one_line(advice),
             fix=fix,
-            withheld=withheld,
-            because=tuple(because),
+            withheld=_one_line(withheld),
+            because=tuple(map(_one_line, because)),
             related=tuple(related),
         )
+
+
+def _one_line(text: str) -> str:
+    """A text that quotes code of several rows, as one."""
+    return " ".join(text.split()) if "\n" in text or "\r" in text else text
 
 
 class AboutLint(Rule, abstract=True):

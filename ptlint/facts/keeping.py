@@ -12,10 +12,9 @@ import libcst as cst
 from ptlint.facts import roles
 from ptlint.facts.evaluation import evaluations
 from ptlint.facts.events import Ctx, Forward, Place, Store
-from ptlint.facts.gradients import tracked
 from ptlint.facts.roles import in_forward
 from ptlint.facts.scopes import target_names, walk
-from ptlint.facts.values import Obj, Tensor, Value, came_of, options
+from ptlint.facts.values import ATTACHED, Obj, Tensor, Value, came_of, held_by, options
 from ptlint.syntax.fields import children
 
 if TYPE_CHECKING:
@@ -47,7 +46,12 @@ def kept_graphs(program: ProgramFacts) -> Iterator[Kept]:
     pointless = {id(found.loop) for found in evaluations(program) if found.loop is not None}
     forwards = {event.token: event for event in program.events(Forward)}
     for event in program.events(Store):
-        if not event.grad or not tracked(event.value) or _is_leaf(event.value) or program.gradients.reach(event):
+        if (
+            not event.grad
+            or not _is_tracked_tensor(event.value)
+            or _is_leaf(event.value)
+            or program.gradients.reach(event)
+        ):
             continue
         loop = _outlived(program, event)
         if loop is None or id(loop) in pointless or program.hooked(event.ctx):
@@ -57,6 +61,16 @@ def kept_graphs(program: ProgramFacts) -> Iterator[Kept]:
         found = _described(event, loop, freed)
         if found is not None and not _may_be_differentiated(program, event, found.name):
             yield found
+
+
+def _is_tracked_tensor(value: Value, depth: int = 3) -> bool:
+    """Whether a value is, or holds, what is known to be a tensor with its graph."""
+    return any(
+        option.graph == ATTACHED
+        if isinstance(option, Tensor)
+        else depth > 0 and any(_is_tracked_tensor(item, depth - 1) for item in held_by(option))
+        for option in options(value)
+    )
 
 
 def _is_leaf(value: Value) -> bool:

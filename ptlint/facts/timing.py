@@ -71,6 +71,8 @@ class Span:
 
     def covers(self, event: Event) -> bool:
         """Whether something happens between the two readings."""
+        if not _same_run(self.end, event):
+            return False
         if not self.wraps:
             return self.start.order < event.order < self.end.order
         if self.loop is None or not event.ctx.inside(self.loop):

@@ -345,8 +345,16 @@ def _spawn(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> 
         for item in option.items if isinstance(option, Tuple) else ():
             call.add(item)
     call.open = not isinstance(inputs, Tuple)
-    run.call(function, call, place, frame)
+    _start_process(run, function, call, place, frame)
     return UNKNOWN
+
+
+def _start_process(run: Run, function: Value, call: Arguments, place: Place, frame: Frame) -> None:
+    """Run a process's function: the loops, modes and clocks around the place that starts it are not its own."""
+    ctx = run.root.child("module", ("process", id(place.node)))
+    ctx.home = frame.home
+    apart = Frame(frame.home, frame.tree, ctx, frame.scope, frame)
+    run.call(function, call, place, apart)
 
 
 @models("torch.multiprocessing.Process", "multiprocessing.Process", "threading.Thread",
@@ -361,8 +369,12 @@ def _process(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -
     if isinstance(extra, Mapping):
         call.keywords.update({k: v for k, v in extra.entries.items() if isinstance(k, str)})
     target = args.get("target", 1, NONE)
-    if target is not NONE:
+    if target is NONE:
+        return UNKNOWN
+    if name.endswith("Thread"):
         run.call(target, call, place, frame)
+    else:
+        _start_process(run, target, call, place, frame)
     return UNKNOWN
 
 
