@@ -384,6 +384,18 @@ RULES: tuple[Entry, ...] = (
         module="ptlint.rules.autograd.ptl305_volatile_has_no_effect",
     ),
     Entry(
+        code="PTL306",
+        name="graph-retained-needlessly",
+        message="this keeps the graph for another backward pass, and the iteration has none",
+        impact=Impact.MEDIUM,
+        preview=True,
+        fixable="no",
+        torch=None,
+        options=(),
+        roots=("retain_graph",),
+        module="ptlint.rules.autograd.ptl306_graph_retained_needlessly",
+    ),
+    Entry(
         code="PTL307",
         name="target-network-tracks-gradients",
         message="autograd records this forward of a network that no optimizer holds",
