@@ -66,6 +66,10 @@ def _run(words: list[str]) -> int:
     if words and words[0] in ("--help", "-h"):
         click.echo(_overview(known))
         return 0
+    try:
+        os.getcwd()
+    except OSError as problem:
+        raise click.UsageError(f"the current folder cannot be used: {problem.strerror}") from None
     name = words[0] if words and words[0] in known else "check"
     _refuse_mistyped_command(words, known)
     rest = words[1:] if words and words[0] in known else words

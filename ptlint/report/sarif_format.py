@@ -69,7 +69,7 @@ def _result(finding: Finding, source: SourceFile | None, codes: list[str], ident
         "level": _LEVELS[finding.impact],
         "message": {"text": finding.message + advice},
         "locations": [_location(finding.filename, finding.location, finding.end_location)],
-        "partialFingerprints": {"ptlint/v1": hashlib.sha256(identity.encode()).hexdigest()},
+        "partialFingerprints": {"ptlint/v1": hashlib.sha256(identity.encode(errors="surrogateescape")).hexdigest()},
         "properties": {"impact": finding.impact.label, "preview": finding.preview},
     }
     if finding.related:
@@ -93,7 +93,7 @@ def _location(filename: str, start: Position, end: Position) -> dict[str, Any]:
 def _artifact(filename: str) -> dict[str, str]:
     if Path(filename).is_absolute():
         return {"uri": Path(filename).as_uri()}
-    return {"uri": quote(filename.replace("\\", "/")), "uriBaseId": "%SRCROOT%"}
+    return {"uri": quote(filename.replace("\\", "/"), errors="surrogateescape"), "uriBaseId": "%SRCROOT%"}
 
 
 def _region(start: Position, end: Position) -> dict[str, int]:

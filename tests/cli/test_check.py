@@ -340,6 +340,20 @@ def test_closed_and_full_streams(tmp_path: Path, rest: str, status: int, said: s
     assert done.stderr.count("\n") == bool(said)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere names are text, and folders in use stay")
+def test_odd_names_and_a_folder_that_is_gone(ptlint: Ptlint) -> None:
+    (ptlint.folder / os.fsdecode(b"caf\xe9.py")).write_text(UNUSED)
+    run = ptlint(".", "--output-format", "sarif")
+    assert run.status == 1
+    assert "caf%E9.py" in run.out
+    (ptlint.folder / "gone").mkdir()
+    os.chdir("gone")
+    (ptlint.folder / "gone").rmdir()
+    run = ptlint()
+    assert run.status == 2
+    assert run.err == "ptlint: error: the current folder cannot be used: No such file or directory\n"
+
+
 def test_a_clean_file_needs_neither_libcst_nor_rules(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("import os\n\n\ndef f(x):\n    return os.path.join(x, 'y')\n")
     code = (
