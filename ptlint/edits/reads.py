@@ -113,6 +113,8 @@ def _term(read: Read, tree: Tree) -> _Term:
     inner: cst.CSTNode = call
     while inner is not statement.value:
         parent = tree.parent(inner)
+        if isinstance(parent, cst.BinaryOperation) and isinstance(parent.operator, cst.Divide):
+            raise CannotEdit("a division on the device is rounded otherwise")
         if not isinstance(parent, cst.BinaryOperation) or not isinstance(parent.operator, cst.Multiply):
             raise CannotEdit("what is added is more than the value that is read, times a number")
         inner = parent

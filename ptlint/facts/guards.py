@@ -7,6 +7,7 @@ import libcst as cst
 from ptlint.facts.events import Clock, Read
 from ptlint.facts.scopes import leaves_loop
 from ptlint.facts.values import (
+    OFTEN_PERIOD,
     Array,
     Const,
     Device,
@@ -30,9 +31,6 @@ from ptlint.facts.values import (
 )
 
 NEVER, RARE, MAYBE, ALWAYS, OFF_PATH, EXCEPT = "never", "rare", "maybe", "always", "off-path", "except"
-
-OFTEN_PERIOD = 8
-"""A guard that holds in at least one iteration of this many is still hot (CATALOGUE.md, Hot)."""
 
 
 def arms(test: Value) -> tuple[str, str]:

@@ -24,6 +24,9 @@ WHOLE_NUMBERS = frozenset({"int64", "long", "int32", "int", "int16", "short", "i
 FLOATING = frozenset({"float", "float32", "float64", "double", "float16", "half", "bfloat16"})
 """Names of dtypes; "float" is the default one."""
 
+OFTEN_PERIOD = 8
+"""A guard that holds in at least one iteration of this many is still hot (CATALOGUE.md, Hot)."""
+
 MAX_ALTERNATIVES = 5
 
 Tokens = frozenset[tuple[int, int]]
@@ -686,6 +689,13 @@ def same_place(a: Place | None, b: Place | None) -> bool:
     return a is b or (a is not None and b is not None and a.node is b.node)
 
 
+def _common_period(a: int | None, b: int | None) -> int | None:
+    """The period of a counter modulo one of two numbers: one that is known to be short, else one not known."""
+    if a == b or a is None or b is None:
+        return a if a == b else None
+    return min((period for period in (a, b) if 0 < period <= OFTEN_PERIOD), default=0)
+
+
 def _merge(a: Value, b: Value) -> Value | None:
     """One value of the same class that covers both, or None."""
     if isinstance(a, Tensor) and isinstance(b, Tensor):
@@ -714,7 +724,7 @@ def _merge(a: Value, b: Value) -> Value | None:
         return Num(
             a.type if a.type == b.type else "any",
             a.counter and b.counter,
-            a.period if a.period == b.period else None,
+            _common_period(a.period, b.period),
             a.rare and b.rare,
             a.often and b.often,
             a.reads | b.reads,
