@@ -56,14 +56,14 @@ def without_tf32(program: ProgramFacts) -> Ctx | None:
             continue
         modules = list(precision.modules(loop))
         on_device = all(DEVICE in (module.where, module.core.where) for module in modules)
-        if modules and on_device and any(_multiplies(program.makeup(module)) for module in modules):
+        if modules and on_device and all(_multiplies(program.makeup(module)) for module in modules):
             return loop
     return None
 
 
 def _multiplies(makeup: Makeup) -> bool:
     """Whether large matrix products are known to do a model's work; convolutions use TF32 by default."""
-    if CONV in makeup.kinds or MODEL in makeup.kinds:
+    if not makeup.complete or CONV in makeup.kinds or MODEL in makeup.kinds:
         return False
     return any(_width(layer) >= LARGE for layer in makeup.body if layer.kind in (LINEAR, ATTENTION))
 

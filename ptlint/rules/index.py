@@ -468,6 +468,18 @@ RULES: tuple[Entry, ...] = (
         module="ptlint.rules.compile.ptl404_debug_backend_left_in",
     ),
     Entry(
+        code="PTL405",
+        name="graph-break-in-forward",
+        message="this breaks the compiled graph in two",
+        impact=Impact.MEDIUM,
+        preview=False,
+        fixable="no",
+        torch=">=2.0",
+        options=(),
+        roots=("compile",),
+        module="ptlint.rules.compile.ptl405_graph_break_in_forward",
+    ),
+    Entry(
         code="PTL407",
         name="compiled-keys-saved",
         message="the keys of this checkpoint carry the prefix `_orig_mod.` of the compiled wrapper",
