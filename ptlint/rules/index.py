@@ -480,6 +480,18 @@ RULES: tuple[Entry, ...] = (
         module="ptlint.rules.compile.ptl405_graph_break_in_forward",
     ),
     Entry(
+        code="PTL406",
+        name="ragged-last-batch",
+        message="the smaller last batch makes the compiled model record another CUDA graph",
+        impact=Impact.LOW,
+        preview=True,
+        fixable="unsafe",
+        torch=">=2.0",
+        options=(),
+        roots=("reduce-overhead", "max-autotune"),
+        module="ptlint.rules.compile.ptl406_ragged_last_batch",
+    ),
+    Entry(
         code="PTL407",
         name="compiled-keys-saved",
         message="the keys of this checkpoint carry the prefix `_orig_mod.` of the compiled wrapper",
