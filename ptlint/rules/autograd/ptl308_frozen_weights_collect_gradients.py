@@ -35,23 +35,25 @@ class FrozenWeightsCollectGradients(Rule):
 
     ## Example
     ```python
+    network = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 10)).to(device)
     image = torch.randn(1, 784, device=device, requires_grad=True)
     painter = torch.optim.Adam([image], lr=0.1, fused=True)
     for step in range(2000):
         painter.zero_grad()
-        loss = (model(image) ** 2).mean()
+        loss = (network(image) ** 2).mean()
         loss.backward()
         painter.step()
     ```
 
     Use instead:
     ```python
-    model.requires_grad_(False)
+    network = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 10)).to(device)
+    network.requires_grad_(False)
     image = torch.randn(1, 784, device=device, requires_grad=True)
     painter = torch.optim.Adam([image], lr=0.1, fused=True)
     for step in range(2000):
         painter.zero_grad()
-        loss = (model(image) ** 2).mean()
+        loss = (network(image) ** 2).mean()
         loss.backward()
         painter.step()
     ```
