@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 import libcst as cst
@@ -44,7 +45,8 @@ class ConvBiasBeforeBatchnorm(Rule):
     ## Fix safety
     Unsafe: checkpoints lose the key `bias`, so that older ones no longer load strictly; layers made afterwards start
     from other random numbers; the results differ in the last bits, and in evaluation until the running mean has
-    settled. Code that initialises `conv.bias` must allow for None.
+    settled. Withheld where the program uses the bias of convolutions without asking for None first, as many
+    functions that initialise weights do.
 
     ## How it is measured
     Training steps of a stack of convolutions and norms, with and without the bias.
@@ -61,8 +63,10 @@ class ConvBiasBeforeBatchnorm(Rule):
     fixable = "unsafe"
 
     def check(self, program: ProgramFacts) -> Iterator[Finding]:
-        for found in convs_before_norms(program):
-            fix, withheld = _fix(found)
+        found_all = list(convs_before_norms(program))
+        reader = _bias_reader(program) if found_all else ""
+        for found in found_all:
+            fix, withheld = (None, f"{reader} takes a bias for granted") if reader else _fix(found)
             norm = found.norm
             given = f"`{norm.code.splitlines()[0]}` in row {norm.row} of {norm.path.name} takes its result as it is"
             yield self.finding(
@@ -72,6 +76,30 @@ class ConvBiasBeforeBatchnorm(Rule):
                 withheld=withheld,
                 because=(given,),
             )
+
+
+def _bias_reader(program: ProgramFacts) -> str:
+    """Where code of the program uses the bias of a convolution and does not ask for None first."""
+    for path in program.program.files:
+        source = program.project.file(path).source
+        if source is None or ".bias" not in source.text:
+            continue
+        try:
+            stack: list[tuple[ast.AST, str]] = [(ast.parse(source.text), "")]
+        except (SyntaxError, ValueError, RecursionError):
+            continue
+        while stack:
+            node, tests = stack.pop()
+            if isinstance(node, ast.Attribute) and node.attr == "bias":
+                code = ast.unparse(node)
+                if code not in tests and "conv" in (tests + code).lower():
+                    return f"`{code}` in row {node.lineno} of {path.name}"
+            if isinstance(node, ast.If):
+                inner = f"{tests} {ast.unparse(node.test)}"
+                stack += [(child, inner) for child in node.body] + [(child, tests) for child in node.orelse]
+            else:
+                stack += [(child, tests) for child in ast.iter_child_nodes(node)]
+    return ""
 
 
 def _fix(found: BiasedConv) -> tuple[Fix | None, str]:
