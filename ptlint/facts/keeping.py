@@ -14,7 +14,7 @@ from ptlint.facts.evaluation import evaluations
 from ptlint.facts.events import Ctx, Forward, Place, Store
 from ptlint.facts.roles import in_forward
 from ptlint.facts.scopes import target_names, walk
-from ptlint.facts.values import ATTACHED, Obj, Tensor, Value, came_of, held_by, options
+from ptlint.facts.values import ATTACHED, Function, Instance, Module, Obj, Tensor, Value, came_of, held_by, options
 from ptlint.syntax.fields import children
 
 if TYPE_CHECKING:
@@ -64,7 +64,9 @@ def kept_graphs(program: ProgramFacts) -> Iterator[Kept]:
 
 
 def _is_tracked_tensor(value: Value, depth: int = 3) -> bool:
-    """Whether a value is, or holds, what is known to be a tensor with its graph."""
+    """Whether a value is, or holds, what is known to be a tensor with its graph, and nothing of another kind."""
+    if any(isinstance(option, (Instance, Function, Module)) for option in options(value)):
+        return False
     return any(
         option.graph == ATTACHED
         if isinstance(option, Tensor)
