@@ -23,7 +23,7 @@ Edit = tuple[int, int, str]
 
 def renamed(program: Program) -> Program:
     files = Files(program)
-    if any(node.value in ("exec", "eval", "globals", "locals", "vars") for node in _names(files)):
+    if any(dotted(call.func) in ("exec", "eval", "globals", "locals", "vars") for call in _calls(files)):
         return program  # such a program may know its names as strings
     shared = _shared(files)
     attributes = Attributes(files)
@@ -42,10 +42,10 @@ def renamed(program: Program) -> Program:
     return changed
 
 
-def _names(files: Files) -> Iterator[cst.Name]:
+def _calls(files: Files) -> Iterator[cst.Call]:
     for file in files.all.values():
         for node in file.nodes:
-            if isinstance(node, cst.Name):
+            if isinstance(node, cst.Call):
                 yield node
 
 
