@@ -10,7 +10,7 @@ import libcst as cst
 from ptlint.facts import roles
 from ptlint.facts.events import Call, Ctx
 from ptlint.facts.program import MANAGED_PACKAGES, ProgramFacts
-from ptlint.facts.scopes import walk
+from ptlint.facts.scopes import dotted, target_names, walk
 from ptlint.facts.values import Const, Instance, Loader, Module, Obj, ProjectClass, Value, options, pick
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _RANK_WORDS = ("rank", "world_size", "shard", "num_replicas", "process_index", "num_processes")
 """Parts of names by which code that gives each process a share of its own speaks of processes."""
+_NUMBERS = frozenset({"int", "get", "getenv", "min", "max"})
 
 
 def by_framework(facts: ProgramFacts) -> bool:
@@ -74,27 +75,51 @@ def ddp_wraps(facts: ProgramFacts, loop: Ctx) -> list[Ctx]:
 
 def speaks_of_ranks(facts: ProgramFacts, use: LoaderUse) -> bool:
     """Whether a loader's dataset, the code that makes it, or a seed may depend on the process."""
+    names = frozenset(_names_of_ranks(facts))
+
+    def mentions(node: cst.CSTNode) -> bool:
+        return any(
+            isinstance(part, cst.Name) and (part.value in names or _is_of_ranks(part.value))
+            for part in walk(node, into_scopes=True)
+        )
+
     for option in options(use.loader.dataset()):
         if isinstance(option, Obj) and isinstance(option.cls, ProjectClass):
-            if any(_mentions(cls.node) for cls in option.cls.mro()):
+            if any(mentions(cls.node) for cls in option.cls.mro()):
                 return True
-        if isinstance(option, Obj) and option.place is not None and _mentions(option.place.node):
+        if isinstance(option, Obj) and option.place is not None and mentions(option.place.node):
             return True
-    if _mentions(use.site.node):
+    if mentions(use.site.node):
         return True
     function = use.ctx.frame().function
-    if function is not None and _selects_by_rank(function.node):
+    if function is not None and any(
+        isinstance(node, cst.Subscript) and any(map(mentions, node.slice)) for node in walk(function.node)
+    ):
         return True
-    return any(_mentions(call.place.node) for call in facts.calls("torch.manual_seed", "torch.Generator.manual_seed"))
+    return any(mentions(call.place.node) for call in facts.calls("torch.manual_seed", "torch.Generator.manual_seed"))
 
 
-def _selects_by_rank(body: cst.CSTNode) -> bool:
-    """Whether a function takes a slice of something by rank."""
-    return any(isinstance(node, cst.Subscript) and any(map(_mentions, node.slice)) for node in walk(body))
+def _names_of_ranks(facts: ProgramFacts) -> Iterator[str]:
+    """What the program's variables are called that are bound to a number of or from ranks."""
+    for path in facts.program.files:
+        file = facts.project.file(path)
+        for statement in file.outline.statements:
+            tree = facts.run.trees.tree(file, statement) if any(map(_is_of_ranks, statement.words)) else None
+            for node in tree.nodes(cst.Assign) if tree is not None else ():
+                if _is_number_of_ranks(node.value):
+                    yield from (name for target in node.targets for name in target_names(target.target))
 
 
-def _mentions(node: cst.CSTNode) -> bool:
-    return any(
-        isinstance(part, cst.Name) and any(word in part.value.lower() for word in _RANK_WORDS)
-        for part in walk(node, into_scopes=True)
+def _is_number_of_ranks(value: cst.BaseExpression) -> bool:
+    """Whether an expression computes with ranks; `DistributedDataParallel(model, [rank])` is no number."""
+    parts = list(walk(value))
+    return any(isinstance(part, (cst.Name, cst.SimpleString)) and _is_of_ranks(part.value) for part in parts) and all(
+        dotted(part.func).rpartition(".")[2] in _NUMBERS or _is_of_ranks(dotted(part.func))
+        for part in parts
+        if isinstance(part, cst.Call)
     )
+
+
+def _is_of_ranks(word: str) -> bool:
+    lower = word.lower()
+    return any(known in lower for known in _RANK_WORDS)
