@@ -79,7 +79,7 @@ def sum_on_device(program: ProgramFacts, group: ReadGroup) -> Rewrite:
         edits += _sum_edits(_Sum(program, group.loop, place, loop, name, its), convert)
         if _is_read_elsewhere(program, place, loop, name):
             after.append(f"{name} = {convert}({name})")
-        text = text or f"`{name} += {_short(_on_device(place.tree, its[0], convert))}`"
+        text = text or f"`{_rewritten(place.tree, its[0], convert)}`"
     if after:
         edits += insert_after(place.tree, loop, after)
     return Rewrite(tuple(edits), f"{text}{f', and `{after[0]}` after the loop' if after else ''}")
@@ -226,6 +226,14 @@ def _sum_edits(total: _Sum, convert: str) -> Iterator[Edit]:
             yield from replace(tree, use, f"{convert}({name})")
     for term in total.terms:
         yield from replace(tree, term.call, _on_device(tree, term, convert))
+
+
+def _rewritten(tree: Tree, term: _Term, convert: str) -> str:
+    """The statement as it will be, on one row."""
+    start, end = tree.span(term.call)
+    first, last = tree.span(term.statement)
+    text = tree.source.text
+    return " ".join(f"{text[first:start]}{_on_device(tree, term, convert)}{text[end:last]}".split())
 
 
 def _on_device(tree: Tree, term: _Term, convert: str) -> str:

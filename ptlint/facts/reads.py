@@ -102,12 +102,17 @@ class Reads:
         return is_token(read, loop, self._program)
 
     def _behind_test(self, read: Read, loop: Ctx) -> bool:
-        """Whether it stands in an arm of a test of a device tensor, which has just made the host wait (PTL205)."""
+        """Whether the test of an arm that it stands in has just waited: for a tensor (PTL205), or a read of its own."""
         for ctx in read.ctx.up():
             if ctx is loop:
                 return False
-            if ctx.kind == "guard" and ctx.test is not None and _is_device_tensor(ctx.test):
+            if ctx.kind != "guard" or ctx.test is None:
+                continue
+            if _is_device_tensor(ctx.test):
                 return not any(event.ctx.inside(ctx) and event.order < read.order for event in self._turning)
+            turn = bisect_left(self._turns, read.order)
+            if any(isinstance(e, Read) and bisect_left(self._turns, e.order) == turn for e in reads_of(ctx.test)):
+                return True
         return False
 
 

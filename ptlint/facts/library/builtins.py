@@ -51,7 +51,9 @@ def argument_node(args: Arguments, index: int, place: Place) -> cst.CSTNode:
 def read_all(run: Run, args: Arguments, place: Place, frame: Frame, how: str) -> frozenset[Event]:
     found: frozenset[Event] = frozenset()
     for index, value in enumerate(args.positional):
-        found |= read(run, value, argument_node(args, index, place), how, frame)
+        held = value.entries.values() if isinstance(value, Mapping) else (value,)  # `set_postfix({"loss": loss})`
+        for part in held:
+            found |= read(run, part, argument_node(args, index, place), how, frame)
     return found
 
 
