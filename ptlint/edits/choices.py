@@ -26,12 +26,12 @@ def choose(origin: Origin, value: str, at: Place) -> tuple[Edit, ...]:
     if origin.kind == OPTION:
         assert isinstance(origin.place.node, cst.Call)
         if any(arg.keyword is not None and arg.keyword.value == "action" for arg in origin.place.node.args):
-            raise CannotEdit(f"the option in row {origin.place.row} decides")
+            raise CannotEdit(f"the option in line {origin.place.row} decides")
         return set_keyword(origin.place.tree, origin.place.node, "default", value)
     if origin.kind == ITEM:
         node = item_value(origin.place)
         if node is None:
-            raise CannotEdit(f"`{origin.name}` is set in row {origin.place.row} in an unusual way")
+            raise CannotEdit(f"`{origin.name}` is set in line {origin.place.row} in an unusual way")
         return replace(origin.place.tree, node, value)
     if origin.kind == OTHER:
         raise CannotEdit(f"`{origin.name}` is worked out elsewhere: set it there")
@@ -42,13 +42,13 @@ def choose_beside(item: Place, name: str, value: str, at: Place) -> tuple[Edit, 
     """Put `name` with `value` beside an item of a dict, for a finding at `at`."""
     tree = item.tree
     if item.path != at.path:
-        raise CannotEdit(f"the call's options stand in {shown(item.path)}, row {item.row}")
+        raise CannotEdit(f"the call's options stand in {shown(item.path)}, line {item.row}")
     if isinstance(item.node, cst.Arg):
         call = tree.parent(item.node)
         assert isinstance(call, cst.Call)
         return add_keyword(tree, call, name, value)
     if not (isinstance(item.node, cst.DictElement) and isinstance(item.node.key, cst.SimpleString)):
-        raise CannotEdit(f"the call's options are filled in row {item.row}: set `{name}` there")
+        raise CannotEdit(f"the call's options are filled in line {item.row}: set `{name}` there")
     end = tree.outer_span(item.node.value)[1]
     quote = tree.code(item.node.key)[-1]
     return (Edit(end, end, f", {quote}{name}{quote}: {as_argument(value)}"),)
@@ -68,4 +68,4 @@ def _words(call: Place) -> frozenset[str]:
 
 def _same_file(place: Place, at: Place, name: str) -> None:
     if place.path != at.path:
-        raise CannotEdit(f"`{name}` is chosen in {shown(place.path)}, row {place.row}")
+        raise CannotEdit(f"`{name}` is chosen in {shown(place.path)}, line {place.row}")

@@ -119,7 +119,7 @@ class NewScaler:
 def scaler_beside(program: ProgramFacts, step: Step, torch: str) -> NewScaler:
     """A GradScaler made behind the optimizer that takes a step."""
     for event in program.made(Scaler):
-        raise CannotEdit(f"a `GradScaler` is made in row {event.place.row} of {event.place.path.name}: use it here")
+        raise CannotEdit(f"a `GradScaler` is made in line {event.place.row} of {event.place.path.name}: use it here")
     made = [option for option in options(step.optimizer) if isinstance(option, Optimizer) and option.cls is not None]
     if len(made) != 1 or made[0].place is None or len(options(step.optimizer)) != 1:
         raise CannotEdit("make a `GradScaler` where the optimizer is made, and pass it along with it")
@@ -127,7 +127,7 @@ def scaler_beside(program: ProgramFacts, step: Step, torch: str) -> NewScaler:
     statement = place.tree.statement(place.node)
     targets = statement.targets if isinstance(statement, cst.Assign) else ()
     if place.path != step.place.path or len(targets) != 1 or place.tree.code(targets[0].target) != text:
-        raise CannotEdit(f"make a `GradScaler` beside the optimizer, in row {place.row} of {place.path.name}")
+        raise CannotEdit(f"make a `GradScaler` beside the optimizer, in line {place.row} of {place.path.name}")
     frame = _known_in(place, made[0], step)
     words = frozenset[str]().union(*(statement.words for statement in place.file.outline.statements))
     name = "grad_scaler" if "scaler" in words else "scaler"
@@ -150,7 +150,7 @@ def _known_in(place: Place, optimizer: Optimizer, step: Step) -> Ctx | None:
         if any(owner is cls for owner in owners for cls in classes):
             return None
     if optimizer.ctx is None or optimizer.ctx.frame() is not step.ctx.frame():
-        raise CannotEdit(f"make a `GradScaler` beside the optimizer, in row {place.row}, and pass it here")
+        raise CannotEdit(f"make a `GradScaler` beside the optimizer, in line {place.row}, and pass it here")
     return step.ctx.frame()
 
 

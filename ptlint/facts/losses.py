@@ -83,7 +83,7 @@ def loss_pass(program: ProgramFacts, loop: Ctx) -> LossPass:
             if end is None or not any(not _only_loss(program, event) for _, event in inside):
                 continue
             if loop.place is None or place.path != loop.place.path:
-                raise NoPass(f"the step is taken in {place.path.name}, row {place.row}")
+                raise NoPass(f"the step is taken in {place.path.name}, line {place.row}")
             return _pass_in(program, loop, place, block, backward, end, inside)
     raise NoPass("the forward and the backward pass stand in different blocks")
 
@@ -144,7 +144,7 @@ def _pass_in(
     if any(index == end for index, _ in inside):
         if place is not backward.place:
             raise NoPass(
-                f"one function computes the loss and runs backward, in row {backward.place.row}: wrap its loss too"
+                f"one function computes the loss and runs backward, in line {backward.place.row}: wrap its loss too"
             )
         raise NoPass("the loss and its backward pass are one expression: give the loss a name first")
     targets = _loss_names(place)

@@ -30,6 +30,7 @@ _PROCESSES = frozenset(
     "torch.multiprocessing.Process multiprocessing.Process torch.multiprocessing.spawn "
     "torch.multiprocessing.start_processes torch.multiprocessing.context.Process".split()
 )
+_GRAPH_LIBRARIES = frozenset({"torch_geometric", "dgl", "torch_sparse", "torch_scatter", "spconv", "MinkowskiEngine"})
 _GRAPHS = ("torch.cuda.graph", "torch.cuda.CUDAGraph", "torch.cuda.make_graphed_callables")
 _OTHER_COMPILERS = frozenset({"torch_xla", "deepspeed", "torch_tensorrt", "torch2trt", "thunder"})
 _TWICE = frozenset("torch.autograd.functional.hessian torch.func.hessian torch.func.jacfwd torch.func.jacrev".split())
@@ -87,24 +88,29 @@ class UsedModels:
     def _models_of(self, event: Forward, loop: Ctx, *, training: bool) -> Iterator[Module]:
         """The models that a call runs: the module called, or the one whose own method calls it (`model.encode(x)`)."""
         entered: Module | None = None
+        by_call = False
         for up in event.ctx.up():
             if up is loop:
                 break
             function = up.function if up.kind == "frame" else None
             if function is not None and isinstance(function.self_value, Module):
-                entered = function.self_value.core
+                entered, by_call = function.self_value.core, in_forward(function)
         called = [option.core for option in options(event.module) if isinstance(option, Module)]
         if entered is None:
             yield from called
             return
-        # Inside a module that computes the loss or holds several networks, those that optimizers hold are the models.
-        held = {id(module) for module in self.program.trained}
-        if training and id(entered) not in held:
-            inner = [module for module in called if id(module) in held and not isinstance(module.cls, Lib)]
-            if inner:
+        # Inside a module that only computes the loss, or that holds several networks, those that are held are the models.
+        held = [module.core for module in self.program.trained]
+        if training and not any(entered is module for module in held):
+            inner = [m for m in called if any(m is module for module in held) and not isinstance(m.cls, Lib)]
+            if inner and (not by_call or self._is_all_of(inner[0], entered)):
                 yield from inner
                 return
         yield entered
+
+    def _is_all_of(self, part: Module, whole: Module) -> bool:
+        """Whether every layer of a module belongs to one part of it."""
+        return len(self.program.makeup(part).body) == len(self.program.makeup(whole).body)
 
     def _optimizer_of(self, module: Module, loop: Ctx, events: list[Forward]) -> Optimizer | None:
         """The optimizer that holds the model, or a part of it."""
@@ -120,7 +126,7 @@ class UsedModels:
         for step in self.program.roles.under(loop):
             if isinstance(step, Step):
                 for option in options(step.optimizer):
-                    if isinstance(option, Optimizer) and option.opaque and not option.modules:
+                    if isinstance(option, Optimizer) and option.opaque and not option.modules and not option.tensors:
                         return option
         return None
 
@@ -194,7 +200,7 @@ class UsedModels:
         makeup = self.program.makeup(module)
         return (
             makeup.recurrent_body
-            or makeup.one_small_layer
+            or makeup.one_layer
             or self.few_steps(used.loop)
             or self.sparse(module)
             or self.scripted(module)
@@ -211,7 +217,7 @@ class UsedModels:
 
     def sparse(self, module: Module) -> bool:
         """Whether the model works on sparse tensors."""
-        if self.program.makeup(module).sparse:
+        if self.program.makeup(module).sparse or self.program.packages & _GRAPH_LIBRARIES:
             return True
         inside = {id(part) for part in parts(module)}
         return any(
@@ -269,7 +275,7 @@ def runs_as_torchs_own(module: Module) -> bool:
     """Whether the `forward` of a class of `torch.nn` itself runs a module: compiled in place, that captures nothing."""
     cls = module.core.cls
     if isinstance(cls, ProjectClass):
-        return cls.find("forward") is None
+        return cls.find("forward") is None and any(base != "torch.nn.Module" for base in cls.lib_bases)
     return isinstance(cls, Lib) and cls.name.startswith("torch.nn.") and not module.core.wrapper
 
 

@@ -137,7 +137,7 @@ def _place(run: Run, receiver: Module, name: str, args: Arguments, place: Place,
         target = found
     where = target.where if isinstance(target, Device) else UNSURE
     put(receiver, where)
-    run.emit(Placed(place, frame.ctx, receiver, target))
+    run.emit(Placed(place, frame.ctx, receiver, target), str(id(receiver)))
     return receiver
 
 

@@ -47,8 +47,8 @@ class DataloaderNoWorkers(Rule):
 
     ## Fix safety
     Unsafe: workers draw random augmentations from streams of their own, and need shared memory and processes. The
-    number to write is an option (`num-workers` in the config); `ptlint doctor` prints how many cores this process may
-    use. In a program of several processes it is divided by their number. There is no fix where workers would break the
+    number to write is an option (`num-workers` in the config): at most the cores that this process may use
+    (`len(os.sched_getaffinity(0))` on Linux). In a program of several processes it is divided by their number. There is no fix where workers would break the
     script under the start methods `spawn` and `forkserver` (Linux's default from Python 3.14 on): a loader gone over at
     module level with no main guard, lambdas and local functions or classes in what is sent to workers, open file and
     database handles; nor for an iterable dataset that does not ask `get_worker_info()`, which would be repeated.
@@ -81,7 +81,7 @@ class DataloaderNoWorkers(Rule):
             yield self.finding(
                 place,
                 preview=use.is_choice("num_workers") or not program.accelerated,
-                advice=f"{_wanted(origin, value)}, or the cores this process may use (`ptlint doctor` prints them)",
+                advice=f"{_wanted(origin, value)}, or as many as the cores that this process may use",
                 fix=fix,
                 withheld=withheld,
                 because=_because(use, origin),
@@ -110,7 +110,7 @@ class DataloaderNoWorkers(Rule):
 
 def _wanted(origin: Origin, value: str) -> str:
     if origin.kind in (OPTION, OWN_DEFAULT):
-        return f"`{value}` as the default in row {origin.place.row}"
+        return f"`{value}` as the default in line {origin.place.row}"
     return f"`{origin.name}={value}`"
 
 
@@ -119,10 +119,10 @@ def _because(use: LoaderUse, origin: Origin) -> list[str]:
     if origin.kind == DEFAULT:
         found.append(f"`{origin.name}` is left at its default 0 here")
     elif origin.kind in (OPTION, OWN_DEFAULT):
-        found.append(f"`{origin.name}` is 0 by the default in row {origin.place.row}")
+        found.append(f"`{origin.name}` is 0 by the default in line {origin.place.row}")
     if use.iterations:
         loop = use.iterations[0].place
-        found.append(f"the loader is gone over in row {loop.row} of {loop.path.name}")
+        found.append(f"the loader is gone over in line {loop.row} of {loop.path.name}")
     return found
 
 

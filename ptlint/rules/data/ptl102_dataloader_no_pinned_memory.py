@@ -101,7 +101,7 @@ def _because(use: LoaderUse, origin: Origin) -> list[str]:
         found.append(f"`{origin.name}` is left at its default False here")
     if use.moves:
         move = use.moves[0].place
-        found.append(f"`{move.code.splitlines()[0]}` in row {move.row} of {move.path.name} copies its batches")
+        found.append(f"`{move.code.splitlines()[0]}` in line {move.row} of {move.path.name} copies its batches")
     elif use.managed:
         found.append("the framework that is given the loader copies its batches")
     return found

@@ -87,8 +87,8 @@ class DataloaderWorkersNotPersistent(Rule):
                 fix=fix,
                 withheld=withheld,
                 because=[
-                    f"row {iterate.place.row} of {iterate.place.path.name} goes over the loader",
-                    f"the loop in row {epoch} does that once an iteration",
+                    f"line {iterate.place.row} of {iterate.place.path.name} goes over the loader",
+                    f"the loop in line {epoch} does that once an iteration",
                 ],
             )
 

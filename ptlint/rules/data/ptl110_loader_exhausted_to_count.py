@@ -79,9 +79,9 @@ class LoaderExhaustedToCount(Rule):
             sized = all(_has_length(option) for option in options(loader.dataset()))
             if read.loop is None and (read.what == sizes.SHAPE or not sized):
                 continue
-            because = [] if loader.place is None else [f"the loader is made in row {loader.place.row}"]
+            because = [] if loader.place is None else [f"the loader is made in line {loader.place.row}"]
             if read.loop is not None and read.loop.place is not None:
-                because.append(f"the loop in row {read.loop.place.row} does this in each iteration")
+                because.append(f"the loop in line {read.loop.place.row} does this in each iteration")
             yield self.finding(
                 read.place,
                 message=_SHAPE_MESSAGE if read.what == sizes.SHAPE else None,

@@ -74,7 +74,7 @@ class EnvironmentSetTooLate(Rule):
             load = program.loads.before(("torch",), event.place, event.ctx)
             if load is None or reaches_children(program, setting) or set_by_call(program, setting):
                 continue
-            advice = f"move it above row {load.row} of {shown(load.path)}"
+            advice = f"move it above line {load.row} of {shown(load.path)}"
             if variable.instead is not None:
                 advice += f", or call `{variable.instead}`"
             fix, withheld = _fix(program, setting, load)
@@ -84,7 +84,7 @@ class EnvironmentSetTooLate(Rule):
                 advice=advice,
                 fix=fix,
                 withheld=withheld,
-                because=[f"row {load.row} of {shown(load.path)} loads PyTorch", f"it sets {variable.effect}"],
+                because=[f"line {load.row} of {shown(load.path)} loads PyTorch", f"it sets {variable.effect}"],
             )
 
 
@@ -92,7 +92,7 @@ def _fix(program: ProgramFacts, setting: Setting, load: Load) -> tuple[Fix | Non
     place = setting.event.place
     assignment = place.tree.statement(place.node)
     if load.path != place.path:
-        return None, f"PyTorch is loaded in {shown(load.path)}, row {load.row}: it must be set before that"
+        return None, f"PyTorch is loaded in {shown(load.path)}, line {load.row}: it must be set before that"
     first = place.tree.body[0]
     alone = len(place.tree.body) == 1 and isinstance(first, cst.SimpleStatementLine) and len(first.body) == 1
     if not (alone and isinstance(assignment, cst.Assign) and setting.value is not None and load.top):
@@ -110,4 +110,4 @@ def _fix(program: ProgramFacts, setting: Setting, load: Load) -> tuple[Fix | Non
         edits = (*insert_before(tree, tree.body[0], [text]), row)
     except CannotEdit as error:
         return None, error.reason
-    return Fix(f"Set it before row {load.row} loads PyTorch", Safety.SAFE, edits), ""
+    return Fix(f"Set it before line {load.row} loads PyTorch", Safety.SAFE, edits), ""

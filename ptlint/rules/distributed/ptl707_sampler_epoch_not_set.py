@@ -82,7 +82,7 @@ class SamplerEpochNotSet(Rule):
                 yield self.finding(
                     sampler.place,
                     advice="`sampler.set_epoch(epoch)` before each pass over the loader",
-                    because=[f"the loop in row {row} goes over its loader in each iteration"],
+                    because=[f"the loop in line {row} goes over its loader in each iteration"],
                 )
 
 

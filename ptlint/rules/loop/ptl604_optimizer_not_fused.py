@@ -107,7 +107,7 @@ def _because(program: ProgramFacts, plain: PlainOptimizer) -> list[str]:
         if plain.on_device and any(module is core for module in moved for core in cores):
             place = placed.place
             found.append(
-                f"`{place.code.splitlines()[0]}` in row {place.row} of {place.path.name} puts its parameters there"
+                f"`{place.code.splitlines()[0]}` in line {place.row} of {place.path.name} puts its parameters there"
             )
             break
     steps = [event for event in program.events(Step) if any(o is plain.optimizer for o in options(event.optimizer))]

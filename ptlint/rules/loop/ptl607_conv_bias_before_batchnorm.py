@@ -68,7 +68,7 @@ class ConvBiasBeforeBatchnorm(Rule):
         for found in found_all:
             fix, withheld = (None, f"{reader} takes a bias for granted") if reader else _fix(found)
             norm = found.norm
-            given = f"`{norm.code.splitlines()[0]}` in row {norm.row} of {norm.path.name} takes its result as it is"
+            given = f"`{norm.code.splitlines()[0]}` in line {norm.row} of {norm.path.name} takes its result as it is"
             yield self.finding(
                 found.conv.place,
                 advice="`bias=False`",
@@ -93,7 +93,7 @@ def _bias_reader(program: ProgramFacts) -> str:
             if isinstance(node, ast.Attribute) and node.attr == "bias":
                 code = ast.unparse(node)
                 if code not in tests and "conv" in (tests + code).lower():
-                    return f"`{code}` in row {node.lineno} of {path.name}"
+                    return f"`{code}` in line {node.lineno} of {path.name}"
             if isinstance(node, ast.If):
                 inner = f"{tests} {ast.unparse(node.test)}"
                 stack += [(child, inner) for child in node.body] + [(child, tests) for child in node.orelse]

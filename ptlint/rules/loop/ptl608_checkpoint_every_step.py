@@ -67,5 +67,7 @@ class CheckpointEveryStep(Rule):
                 checkpoint.call.place,
                 message="every step copies all weights" if checkpoint.copies else None,
                 advice="`if step % 1000 == 0:` around it, or do it once an epoch",
-                because=(f"the training loop in row {loop.row} of {loop.path.name} runs it each time",) if loop else (),
+                because=(f"the training loop in line {loop.row} of {loop.path.name} runs it each time",)
+                if loop
+                else (),
             )

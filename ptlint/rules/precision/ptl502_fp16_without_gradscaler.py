@@ -97,11 +97,11 @@ class Fp16WithoutGradscaler(Rule):
         if len({event.place.key for event in backwards}) != 1:
             raise CannotEdit("the step runs several backward passes: scale the loss of each")
         if backwards[0].place.path != found.autocast.path:
-            raise CannotEdit(f"the backward pass is in {backwards[0].place.path.name}, row {backwards[0].place.row}")
+            raise CannotEdit(f"the backward pass is in {backwards[0].place.path.name}, line {backwards[0].place.row}")
         return scale_pass(program, found.loop, backwards[0], torch)
 
 
 def _because(found: UnscaledLoop) -> list[str]:
     place = found.loop.place
-    loop = [f"the training loop in row {place.row} of {place.path.name} runs backward on it"] if place else []
+    loop = [f"the training loop in line {place.row} of {place.path.name} runs backward on it"] if place else []
     return [*loop, "no `GradScaler` scales a loss anywhere in the program"]

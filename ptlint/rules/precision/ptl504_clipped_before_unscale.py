@@ -89,7 +89,7 @@ class ClippedBeforeUnscale(Rule):
                 fix=fix,
                 withheld=withheld,
                 because=(
-                    f"row {early.backward.place.row} runs backward on the scaled loss",
-                    f"row {early.step.place.row} takes the step, and nothing unscales between the two",
+                    f"line {early.backward.place.row} runs backward on the scaled loss",
+                    f"line {early.step.place.row} takes the step, and nothing unscales between the two",
                 ),
             )

@@ -110,7 +110,7 @@ def _because(fault: Incomplete) -> list[str]:
         return []
     row = fault.other.place.row
     if fault.kind == UNSCALED:
-        return [f"row {row} runs backward on the scaled loss"]
+        return [f"line {row} runs backward on the scaled loss"]
     if fault.kind == SKIPPED:
-        return [f"the `update()` in row {row} runs more seldom than this step"]
-    return [f"row {row} unscales in every pass, this step is taken in some"]
+        return [f"the `update()` in line {row} runs more seldom than this step"]
+    return [f"line {row} unscales in every pass, this step is taken in some"]

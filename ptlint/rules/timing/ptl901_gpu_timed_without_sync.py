@@ -93,6 +93,6 @@ def _because(span: Span, work: Event) -> list[str]:
     code = code if len(code) <= 40 else f"{code[:37]}..."
     where = "" if work.place.path == span.end.place.path else f" of {work.place.path.name}"
     return [
-        f"the time began in row {span.start.place.row}",
-        f"`{code}` in row {work.place.row}{where} hands work to the device, and nothing waits for it before the clock",
+        f"the time began in line {span.start.place.row}",
+        f"`{code}` in line {work.place.row}{where} hands work to the device, and nothing waits for it before the clock",
     ]

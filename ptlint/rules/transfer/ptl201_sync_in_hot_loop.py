@@ -148,7 +148,7 @@ def _because(group: ReadGroup) -> list[str]:
     place = group.loop.place
     reasons = []
     if place is not None:
-        where = f"row {place.row}" if place.path == group.place.path else f"row {place.row} of {place.path.name}"
+        where = f"line {place.row}" if place.path == group.place.path else f"line {place.row} of {place.path.name}"
         reasons.append(f"this runs in every iteration of the {group.loop.role} loop in {where}")
     own = {id(read.place.tree.statement(read.place.node)): read for read in group.reads}
     rows = sorted({read.place.row for read in own.values() if read.place.path == group.place.path} - {group.place.row})

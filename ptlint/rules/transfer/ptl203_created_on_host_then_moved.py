@@ -100,7 +100,7 @@ class CreatedOnHostThenMoved(Rule):
                 advice=_advice(upload),
                 fix=fix,
                 withheld=withheld,
-                because=[f"`{upload.made.code.splitlines()[0]}` in row {upload.made.row} makes it"],
+                because=[f"`{upload.made.code.splitlines()[0]}` in line {upload.made.row} makes it"],
             )
 
     @staticmethod
@@ -111,7 +111,7 @@ class CreatedOnHostThenMoved(Rule):
         assert isinstance(made.node, cst.Call)
         receiver = call.func.value if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) else None
         if receiver is None or not any(node is made.node for node in walk(receiver)):
-            return None, f"it is made in row {made.row}, where others may use it"
+            return None, f"it is made in line {made.row}, where others may use it"
         if upload.factory not in FACTORIES:
             return None, f"`{_short(upload)}` takes no CUDA device"
         if any(tensor.graph == ATTACHED for tensor in pick(upload.value, Tensor)):

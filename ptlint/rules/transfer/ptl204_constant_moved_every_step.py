@@ -123,9 +123,11 @@ def _advice(item: Resent) -> str:
 def _because(item: Resent, code: str) -> list[str]:
     place = item.within.place
     where = (
-        f"the loop in row {place.row} of {place.path.name}" if place and item.within.kind == "loop" else "every forward"
+        f"the loop in line {place.row} of {place.path.name}"
+        if place and item.within.kind == "loop"
+        else "every forward"
     )
     found = [f"`{code}` runs in {where}" if item.within.kind == "loop" else f"`{code}` runs in {where} pass"]
     if item.made is not None:
-        found.append(f"the tensor is made in row {item.made.row} of {item.made.path.name} and stays on the host")
+        found.append(f"the tensor is made in line {item.made.row} of {item.made.path.name} and stays on the host")
     return found
