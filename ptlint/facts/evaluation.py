@@ -11,7 +11,7 @@ import libcst as cst
 from ptlint.facts import roles
 from ptlint.facts.events import Call, Ctx, Forward, Place
 from ptlint.facts.gradients import tracked
-from ptlint.facts.scopes import target_names, walk
+from ptlint.facts.scopes import is_terminal, target_names, walk
 from ptlint.facts.values import Batches, Const, Instance, Loader, Module, Unknown, options
 
 if TYPE_CHECKING:
@@ -60,10 +60,10 @@ def evaluations(program: ProgramFacts) -> Iterator[Evaluation]:
             site = _in_its_function(program, site)
             frames.setdefault(id(site.ctx.frame()), []).append(site)
     covered: set[int] = set()
-    for sites in loops.values():
-        found = _of_loop(program, sites)
-        if found is not None:
-            covered.add(id(found.frame))
+    found_in_loops = [found for sites in loops.values() if (found := _of_loop(program, sites)) is not None]
+    for found in found_in_loops:
+        covered.add(id(found.frame))
+        if found is _first_in_its_function(program, found, found_in_loops):
             yield found
     for key, sites in frames.items():
         if key not in covered:
@@ -103,6 +103,14 @@ def _from_outside(program: ProgramFacts, event: Forward) -> _Site | None:
         site = _Site(event, frame.place, frame.parent, site)
 
 
+def _first_in_its_function(program: ProgramFacts, found: Evaluation, others: list[Evaluation]) -> Evaluation:
+    """The first loop of a function that only evaluates stands for all of them."""
+    function = found.frame.function
+    if function is None or program.gradients.needed_in(function.node):
+        return found
+    return min((other for other in others if other.frame is found.frame), key=lambda other: other.place.start)
+
+
 def _in_its_function(program: ProgramFacts, site: _Site) -> _Site:
     """A method such as `predict`, called by code that also trains, is itself what evaluates."""
     inner = site.inner
@@ -137,10 +145,14 @@ def _of_loop(program: ProgramFacts, sites: list[_Site]) -> Evaluation | None:
     if below:
         return None
     frame = loop.frame()
+    if not any(_is_used(site) for site in sites):
+        return None
     forwards = tuple(site.forward for site in sites)
     modes = {_mode_before(program, site, frame) for site in sites}
     if TRAIN in modes or (program.alone(loop) and EVAL not in modes):
         return None  # what trains here cannot be read, or who calls this
+    if isinstance(loop.place.node, cst.While) and all(_is_a_retry(site, loop.place.node) for site in sites):
+        return None
     acts = _acts(program, loop) and _around_training(program, loop)
     return Evaluation(loop.place, loop, frame, forwards, loop, acts)
 
@@ -169,6 +181,18 @@ def _of_frame(program: ProgramFacts, sites: list[_Site]) -> Evaluation | None:
     first = min(chosen, key=lambda site: site.place.start)
     forwards = tuple(site.forward for site in chosen)
     return Evaluation(first.place, first.ctx, frame, forwards, acts=acts)
+
+
+def _is_a_retry(site: _Site, loop: cst.While) -> bool:
+    """Whether the loop only goes on where the call fails."""
+    for up in site.ctx.up():
+        place = up.place if up.kind == "frame" else None
+        tree, node = (site.place.tree, site.place.node) if place is None else (place.tree, place.node)
+        above = list(tree.ancestors(node))
+        if loop in above:
+            inside = above[: above.index(loop)]
+            return any(isinstance(part, cst.Try) and part.handlers and is_terminal(part.body) for part in inside)
+    return False
 
 
 def _held(program: ProgramFacts, event: Forward) -> bool:

@@ -14,7 +14,20 @@ from ptlint.facts.evaluation import evaluations
 from ptlint.facts.events import Ctx, Forward, Place, Store
 from ptlint.facts.roles import in_forward
 from ptlint.facts.scopes import target_names, walk
-from ptlint.facts.values import ATTACHED, Function, Instance, Module, Obj, Tensor, Value, came_of, held_by, options
+from ptlint.facts.values import (
+    ATTACHED,
+    Batches,
+    Function,
+    Instance,
+    Loader,
+    Module,
+    Obj,
+    Tensor,
+    Value,
+    came_of,
+    held_by,
+    options,
+)
 from ptlint.syntax.fields import children
 
 if TYPE_CHECKING:
@@ -89,9 +102,17 @@ def _outlived(program: ProgramFacts, event: Store) -> Ctx | None:
         if up.kind == "loop" and not up.pump:
             if event.outer.inside(up):
                 return None
-            if up.role in _REPEATED:
+            if up.role in _REPEATED and not _goes_over_parts(program, up):
                 return up
     return None
+
+
+def _goes_over_parts(program: ProgramFacts, loop: Ctx) -> bool:
+    """Whether a method of a module loops over something other than batches: its layers, the scales of an image."""
+    function = loop.frame().function
+    if function is None or not isinstance(function.self_value, Module):
+        return False
+    return not any(isinstance(source, (Loader, Batches, Instance)) for source in program.gone_over(loop))
 
 
 def _described(event: Store, loop: Ctx, freed: bool) -> Kept | None:

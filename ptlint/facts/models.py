@@ -72,6 +72,16 @@ class Layer:
         known = [width for width in self.widths if width is not None]
         return max(known, default=0) if len(known) == len(self.widths) else None
 
+    @property
+    def repeated(self) -> bool:
+        """Whether a loop of the function that makes it makes several."""
+        for up in self.module.ctx.up() if self.module is not None and self.module.ctx is not None else ():
+            if up.kind == "loop":
+                return True
+            if up.kind in ("frame", "module"):
+                break
+        return False
+
 
 @dataclass(frozen=True)
 class Makeup:
@@ -115,12 +125,19 @@ class Makeup:
     @property
     def one_small_layer(self) -> bool:
         """A model of one layer whose sizes are literally small: nothing to fuse, nothing to speed up."""
-        if not self.complete or len(self.body) != 1:
+        if not self.one_layer:
             return False
         size = 1
         for width in self.body[0].widths:
             size *= width if width is not None else SMALL_LAYER + 1
-        return self.body[0].kind in (LINEAR, CONV) and size <= SMALL_LAYER
+        return size <= SMALL_LAYER
+
+    @property
+    def one_layer(self) -> bool:
+        """A model of one linear or convolutional layer: nothing to fuse."""
+        return (
+            self.complete and len(self.body) == 1 and self.body[0].kind in (LINEAR, CONV) and not self.body[0].repeated
+        )
 
     @property
     def recurrent_body(self) -> bool:
@@ -198,7 +215,7 @@ def makeup(module: Module) -> Makeup:
         for name, value in part.attrs.items():
             for option in options(value):
                 # Of a library's model a part may be taken: `vgg19().features`.
-                if isinstance(option, Unknown) or (isinstance(option, Method) and isinstance(option.receiver, Module)):
+                if isinstance(option, Unknown) or (isinstance(option, Method) and _is_whole_model(option.receiver)):
                     unclear = True
                     complete = complete and name not in called
             if any(_is_parameter(option) for option in options(value)):
@@ -216,6 +233,13 @@ def _called_on_self(cls: ProjectClass) -> set[str]:
             if isinstance(func, cst.Attribute) and isinstance(func.value, cst.Name) and func.value.value == "self":
                 found.add(func.attr.value)
     return found
+
+
+def _is_whole_model(value: Value) -> bool:
+    if not isinstance(value, Module):
+        return False
+    cls = value.core.cls
+    return cls is None or (isinstance(cls, Lib) and cls.name.startswith(_OWN_MODELS))
 
 
 def _is_parameter(value: Value) -> bool:

@@ -99,7 +99,7 @@ class UsedModels:
         if entered is None:
             yield from called
             return
-        # Inside a module that only computes the loss, or that holds several networks, those that are held are the models.
+        # Inside a module that only computes the loss, or that holds several networks, the models are those held.
         held = [module.core for module in self.program.trained]
         if training and not any(entered is module for module in held):
             inner = [m for m in called if any(m is module for module in held) and not isinstance(m.cls, Lib)]

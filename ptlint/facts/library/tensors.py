@@ -378,6 +378,8 @@ def unknown_method(run: Run, receiver: Value, name: str, args: Arguments, place:
         return cast(run, receiver, args, place, frame)
     if name == "detach":
         return Tensor(receiver.where, DETACHED, batch=receiver.batch, reads=receiver.reads)
+    if name == "requires_grad_" and not isinstance(args.first(), Const):
+        return Tensor(receiver.where, ATTACHED, batch=receiver.batch, fresh=True)
     if name in ("size", "dim", "numel"):
         return Num("any")
     if name == "step" and run.used_as(frame, place, "zero_grad"):
