@@ -48,10 +48,11 @@ class DataloaderNoWorkers(Rule):
     ## Fix safety
     Unsafe: workers draw random augmentations from streams of their own, and need shared memory and processes. The
     number to write is an option (`num-workers` in the config): at most the cores that this process may use
-    (`len(os.sched_getaffinity(0))` on Linux). In a program of several processes it is divided by their number. There is no fix where workers would break the
-    script under the start methods `spawn` and `forkserver` (Linux's default from Python 3.14 on): a loader gone over at
-    module level with no main guard, lambdas and local functions or classes in what is sent to workers, open file and
-    database handles; nor for an iterable dataset that does not ask `get_worker_info()`, which would be repeated.
+    (`len(os.sched_getaffinity(0))` on Linux). In a program of several processes it is divided by their number.
+    There is no fix where workers would break the script under the start methods `spawn` and `forkserver` (Linux's
+    default from Python 3.14 on): a loader gone over at module level with no main guard, lambdas and local functions
+    or classes in what is sent to workers, open file and database handles; nor for an iterable dataset that does not
+    ask `get_worker_info()`, which would be repeated.
 
     ## How it is measured
     An epoch over images that are decoded from files, with a training step that keeps the device as busy as they do.
