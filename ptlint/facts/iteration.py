@@ -127,6 +127,9 @@ def _item(run: Run, value: Value, place: Place, frame: Frame) -> Value | None:
     if isinstance(value, Const):
         return Num("str") if isinstance(value.value, (str, bytes)) else None if value.value is None else UNKNOWN
     if isinstance(value, Unknown):
+        held = [item_of(run, inner, place, frame) for inner in value.wraps if isinstance(inner, Items)]
+        if held:  # a progress bar around `enumerate(loader)` gives what that gives
+            return join_all([item for item in held if item is not None])
         batch = value.batch or next((s for s in sources(value) if isinstance(s, Loader)), None)
         batch = batch if batch is not None else run.make(Batches, place, run.root, tag="loop")
         return Unknown(value.where, value.graph, batch, came=value.came, reads=value.reads)

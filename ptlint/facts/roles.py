@@ -124,6 +124,7 @@ class Roles:
             if loop.role or loop.once or loop.waits:
                 continue
             forwards = {event for event in inside if isinstance(event, Forward) and event.outer} - taken
+            forwards = {event for event in forwards if not _made_inside(event, loop)}
             if not forwards or any(isinstance(event, Backward) for event in inside):
                 continue
             over_data = self._goes_over_data(loop)
@@ -228,6 +229,12 @@ class Roles:
     def innermost(self, ctx: Ctx, *roles: str) -> Ctx | None:
         """The innermost loop around with one of some roles."""
         return next((loop for loop in ctx.loops() if loop.role in roles), None)
+
+
+def _made_inside(forward: Forward, loop: Ctx) -> bool:
+    """Whether each iteration makes the module that it calls: the loop goes over models then, not over batches."""
+    modules = [option for option in options(forward.module) if isinstance(option, Module)]
+    return bool(modules) and all(m.core.ctx is not None and m.core.ctx.inside(loop) for m in modules)
 
 
 def waits_for_a_person(event: Call) -> bool:
