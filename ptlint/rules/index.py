@@ -188,7 +188,7 @@ RULES: tuple[Entry, ...] = (
         fixable="both",
         torch=None,
         options=(),
-        roots=("item", "tolist", "cpu", "numpy", "float", "int", "bool", "print", "format", "JoinedStr", "Mod", "add_scalar", "set_postfix", "math", "np", "alpha", "value", "sklearn", "save_image", "add_batch"),
+        roots=("torch", "accelerate", "transformers"),
         module="ptlint.rules.transfer.ptl201_sync_in_hot_loop",
     ),
     Entry(
@@ -632,7 +632,7 @@ RULES: tuple[Entry, ...] = (
         fixable="both",
         torch=None,
         options=(),
-        roots=(("For", "range|zip|enumerate|For"),),
+        roots=("torch", "accelerate", "transformers"),
         module="ptlint.rules.loop.ptl601_per_sample_metric_loop",
     ),
     Entry(

@@ -74,7 +74,7 @@ class PerSampleMetricLoop(Rule):
     message = "samples are compared and counted one by one"
     impact = Impact.HIGH
     fixable = "both"
-    roots = (("For", "range|zip|enumerate|For"),)
+    roots = ("torch", "accelerate", "transformers")
 
     def check(self, program: ProgramFacts) -> Iterator[Finding]:
         for found in program.sample_loops:

@@ -96,10 +96,7 @@ class SyncInHotLoop(Rule):
     message = "the host waits for the device in every iteration to read a value"
     impact = Impact.HIGH
     fixable = "both"
-    roots = (
-        "item", "tolist", "cpu", "numpy", "float", "int", "bool", "print", "format", "JoinedStr", "Mod", "add_scalar",
-        "set_postfix", "math", "np", "alpha", "value", "sklearn", "save_image", "add_batch",
-    )  # fmt: skip
+    roots = ("torch", "accelerate", "transformers")
 
     def check(self, program: ProgramFacts) -> Iterator[Finding]:
         for group in program.reads.groups:
