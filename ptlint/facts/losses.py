@@ -76,6 +76,8 @@ def loss_pass(program: ProgramFacts, loop: Ctx) -> LossPass:
         raise NoPass("several optimizers step in one pass: wrap each forward pass with its loss")
     backward = max(backwards, key=lambda event: event.order)
     forwards = [e for e in program.forwards(loop) if e.order < backward.order and e.grad]
+    if not forwards:
+        raise NoPass("which call is the forward pass cannot be told, for the model is made out of sight")
     for place in _places(backward, loop):
         for block in _blocks(place, loop):
             end = _index(place, block)

@@ -18,7 +18,7 @@ from ptlint.facts.events import Backward, Call, Ctx, Forward, Move, Place, Scale
 from ptlint.facts.iteration import passes
 from ptlint.facts.models import ATTENTION, CELL, CONV, EMBEDDING, LINEAR, PARAMETER, RECURRENT, Layer, Makeup
 from ptlint.facts.scopes import leaves_loop, target_names, walk
-from ptlint.facts.values import DEVICE, HOST, Const, Lib, Mode, Module, Tensor, options
+from ptlint.facts.values import DEVICE, HOST, Const, Lib, Mode, Module, Optimizer, Tensor, options
 
 if TYPE_CHECKING:
     from ptlint.facts.program import ProgramFacts
@@ -140,8 +140,8 @@ class Precision:
         for loop in loops:
             if loop.place is None or program.managed(loop) or program.off_path(loop):
                 continue
-            modules = tuple(self.modules(loop))
-            if not modules or not self._on_device(loop, modules) or searches_rate(loop) or steps(loop) <= FEW_STEPS:
+            modules = tuple(self.modules(loop)) or self._stepped(loop)
+            if modules is None or not self._on_device(loop, modules) or searches_rate(loop) or steps(loop) <= FEW_STEPS:
                 continue
             if not too_small([program.makeup(module) for module in modules]):
                 return Fault(loop, modules)
@@ -164,6 +164,14 @@ class Precision:
                 if isinstance(option, Module) and id(option) not in seen and not self.is_loss(option):
                     seen.add(id(option))
                     yield option
+
+    def _stepped(self, loop: Ctx) -> tuple[Module, ...] | None:
+        """For a loop of whose calls nothing is known: the modules that its steps are for, None for plain tensors."""
+        steps_ = (event for event in self._program.roles.under(loop) if isinstance(event, Step) and not event.by_hand)
+        found = [option for step in steps_ for option in options(step.optimizer) if isinstance(option, Optimizer)]
+        if not any(optimizer.opaque or optimizer.modules for optimizer in found):
+            return None
+        return tuple(module for optimizer in found for module in optimizer.modules)
 
     def is_loss(self, module: Module) -> bool:
         """Whether a module is a loss: the library's, or a project's without a weight of its own."""
