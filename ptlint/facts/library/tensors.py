@@ -361,7 +361,9 @@ def unknown_method(run: Run, receiver: Value, name: str, args: Arguments, place:
 
             return scaler_method(run, scaler, name, args, place, frame)
     if name in READS:
-        reads = receiver.reads | read_to_host(run, receiver, name, place, frame)
+        # `.numpy()` of a tensor on the device raises: what has it lies on the host.
+        noted = read_to_host(run, receiver, name, place, frame) if name != "numpy" else frozenset()
+        reads = receiver.reads | noted
         if name == "cpu" and receiver.where == DEVICE:
             return Tensor(HOST, receiver.graph, batch=receiver.batch, came=receiver.came, reads=reads)
         if name == "cpu":
