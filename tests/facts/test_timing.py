@@ -48,8 +48,10 @@ def test_unfinished_work(name: str, tmp_path: Path) -> None:
 MEASURED: dict[str, tuple[str, bool]] = {
     "in a loop of its own": ("for _ in range(99):\n    model(x).sum().item()", False),
     "between synchronised readings": (
-        ("t = time.time()\nfor _ in range(99):\n    model(x).sum().item()\n"
-        "torch.cuda.synchronize()\nprint(time.time() - t)"),
+        (
+            "t = time.time()\nfor _ in range(99):\n    model(x).sum().item()\n"
+            "torch.cuda.synchronize()\nprint(time.time() - t)"
+        ),
         True,
     ),
     "the same input, clocked": (
@@ -57,8 +59,10 @@ MEASURED: dict[str, tuple[str, bool]] = {
         True,
     ),
     "other input, clocked": (
-        ("for y in torch.utils.data.DataLoader([]):\n    t = time.time()\n    model(y.cuda()).sum().item()\n"
-        "    print(time.time() - t)"),
+        (
+            "for y in torch.utils.data.DataLoader([]):\n    t = time.time()\n    model(y.cuda()).sum().item()\n"
+            "    print(time.time() - t)"
+        ),
         False,
     ),
     "profiled": ("with torch.profiler.profile():\n    for _ in range(99):\n        model(x).sum().item()", True),
