@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ptlint.facts import torch_api
 from ptlint.facts.events import Backward, Call, Construct, Ctx, Event, Forward, Place, Step
 from ptlint.facts.gradients import tracked
 from ptlint.facts.models import ATTENTION as ATTENTION_LAYER
@@ -23,7 +24,7 @@ TARGET, GENERATED, DROPPED = "target", "generated", "dropped"
 
 _HEAVY = frozenset({CONV, LINEAR, RECURRENT, CELL, ATTENTION_LAYER, EMBEDDING, MODEL})
 _FREEZES = frozenset({"requires_grad", "requires_grad_", "no_grad", "inference_mode", "freeze", "detach", "detach_"})
-_GOES_OVER = frozenset({"zip", "enumerate", "tqdm"})
+_GOES_OVER = frozenset({"zip", "enumerate"})
 _CUTS = frozenset({"detach", "detach_", "data"})
 
 
@@ -279,10 +280,11 @@ class Untrained:
 
     def _is_given_away(self, module: Module) -> bool:
         """Whether code that is not understood gets the parameters, which may train them."""
+        program = self._program
         ids = {id(part) for part in parts(module)}
         return any(
-            isinstance(call.receiver, Module) and id(call.receiver.core) in ids and not _is_gone_over(call)
-            for call in self._program.calls("torch.nn.Module.parameters", "torch.nn.Module.named_parameters")
+            isinstance(call.receiver, Module) and id(call.receiver.core) in ids and not _is_gone_over(program, call)
+            for call in program.calls("torch.nn.Module.parameters", "torch.nn.Module.named_parameters")
         )
 
     def _serves(self, forward: Forward, optimizer: Optimizer, tokens: Tokens) -> bool:
@@ -345,16 +347,16 @@ def _speaks_of_freezing(cls: ProjectClass) -> bool:
     )
 
 
-def _is_gone_over(call: Call) -> bool:
+def _is_gone_over(program: ProgramFacts, call: Call) -> bool:
     """Whether parameters are what a `for` goes over, as they are for a moving average."""
     tree = call.place.tree
-    node: cst.CSTNode | None = call.place.node
-    parent = tree.parent(call.place.node)
-    while isinstance(parent, cst.Arg):
-        node = tree.parent(parent)
-        if not (isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value in _GOES_OVER):
+    node: cst.CSTNode = call.place.node
+    parent = tree.parent(node)
+    while isinstance(parent, cst.Arg) and (above := tree.parent(parent)) is not None:
+        names = [each.name for each in program.calls_at(above)]
+        if not names or not all(name in _GOES_OVER or "iterates" in torch_api.tags(name) for name in names):
             return False
-        parent = tree.parent(node)
+        node, parent = above, tree.parent(above)
     return isinstance(parent, (cst.For, cst.CompFor)) and parent.iter is node
 
 
