@@ -64,8 +64,7 @@ def _shared(files: Files) -> dict[str, str]:
                     kept.add(unit.name)
             elif unit.is_global:
                 kept.add(unit.name)
-        if "__all__" in file.unresolved | {unit.name for unit in file.units}:
-            kept |= file.strings
+        kept |= file.strings  # `__all__`, and what `getattr` may ask for
     return {name: f"g{number}_" for number, name in enumerate(sorted(free - kept))}
 
 
@@ -109,8 +108,9 @@ def _of_import(files: Files, unit: Unit, shared: dict[str, str]) -> str | None:
 
 def _import_edits(file: File, files: Files, shared: dict[str, str]) -> Iterator[Edit]:
     for statement in import_statements(file):
+        if isinstance(statement.names, cst.ImportStar):
+            continue
         if isinstance(statement, cst.ImportFrom) and files.reads_own(statement):
-            assert not isinstance(statement.names, cst.ImportStar)
             for alias in statement.names:
                 if dotted(alias.name) in shared:
                     yield (*file.span(alias.name), shared[dotted(alias.name)])
