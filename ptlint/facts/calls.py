@@ -188,7 +188,7 @@ def run_generator(run: Run, value: Items, place: Place, frame: Frame) -> Value:
 def _under_decorators(function: Function, ctx: Ctx, place: Place) -> Ctx:
     """The context of a function's body: under the modes that its decorators put around it."""
     for number, mode in enumerate(function.modes):
-        ctx = ctx.child("mode", ("decorator", number, mode.key()), place)
+        ctx = ctx.child("mode", ("decorator", number, mode.site), place)
         ctx.mode = mode
     return ctx
 

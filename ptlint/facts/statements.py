@@ -377,7 +377,7 @@ def _with(run: Run, node: cst.With, frame: Frame) -> None:
         if item.asname is not None:
             assign(run, item.asname.name, entered, frame, None)
         for index, mode in enumerate(modes):
-            ctx = frame.ctx.child("mode", (id(node), number, index, mode.key()), frame.place(item.item))
+            ctx = frame.ctx.child("mode", (id(node), number, index, mode.site), frame.place(item.item))
             ctx.mode = mode
             run.emit(Enter(frame.place(item.item), frame.ctx, mode, ctx), str(index))
             frame.ctx = ctx

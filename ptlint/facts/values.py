@@ -285,6 +285,12 @@ class Mode(Value):
     def key(self) -> object:
         return ("mode", self.kind, self.enabled.key(), self.dtype, self.device, self.name, id(self.place))
 
+    @property
+    def site(self) -> object:
+        """The same each time that the mode is entered, although more may be known of it then; a grad mode's switch
+        tells calls of one function apart."""
+        return ("mode", self.kind, self.name, id(self.place), self.enabled.key() if self.kind == "grad" else None)
+
 
 class Obj(Value):
     """An object with identity: attributes, the place that made it, and a class when the project defines one."""
