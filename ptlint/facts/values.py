@@ -283,13 +283,17 @@ class Mode(Value):
     target: Value | None = None
 
     def key(self) -> object:
-        return ("mode", self.kind, self.enabled.key(), self.dtype, self.device, self.name, id(self.place))
+        return (*self._at, self.enabled.key(), self.dtype, self.device)
+
+    @property
+    def _at(self) -> tuple[object, ...]:
+        return ("mode", self.kind, self.name, id(self.place.node) if self.place is not None else 0)
 
     @property
     def site(self) -> object:
         """The same each time that the mode is entered, although more may be known of it then; a grad mode's switch
         tells calls of one function apart."""
-        return ("mode", self.kind, self.name, id(self.place), self.enabled.key() if self.kind == "grad" else None)
+        return (*self._at, self.enabled.key()) if self.kind == "grad" else self._at
 
 
 class Obj(Value):
