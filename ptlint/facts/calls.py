@@ -205,7 +205,7 @@ def _run_function(run: Run, function: Function, args: Arguments, ctx: Ctx, place
         return derived(args.all())
     if "contextmanager" in function.flags:
         return _manage(run, inner, function, place, ctx)
-    result = _execute(run, inner, function)
+    result = ctx.returned = _execute(run, inner, function)
     # What the key names by id is kept, so that the ids stay theirs.
     run.memo[memo] = (result, (args, function.scope))
     return result

@@ -73,7 +73,7 @@ class Ctx:
 
     __slots__ = (
         "_children", "backward", "depth", "forward", "function", "happened", "home", "items",
-        "kind", "mode", "once", "parent", "place", "pump", "rarity", "role", "step", "test", "waits",
+        "kind", "mode", "once", "parent", "place", "pump", "rarity", "returned", "role", "step", "test", "waits",
     )  # fmt: skip
 
     def __init__(self, kind: str, parent: Ctx | None, place: Place | None = None) -> None:
@@ -93,6 +93,7 @@ class Ctx:
         self.role = ""
         self.forward = self.backward = self.step = False
         self.happened: list[EventKey] = []  # what happened right here, for the trace
+        self.returned: Value = UNKNOWN  # by the function that runs in a frame
         self._children: dict[tuple[str, object], Ctx] = {}
 
     def child(self, kind: str, key: object, place: Place | None = None) -> Ctx:
