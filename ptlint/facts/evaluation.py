@@ -12,6 +12,7 @@ from ptlint.facts import roles
 from ptlint.facts.events import Call, Ctx, Forward, Place
 from ptlint.facts.gradients import tracked
 from ptlint.facts.scopes import is_terminal, target_names, walk
+from ptlint.facts.trained import EXPORTS
 from ptlint.facts.values import Batches, Const, Instance, Loader, Module, Unknown, options
 
 if TYPE_CHECKING:
@@ -72,6 +73,14 @@ def evaluations(program: ProgramFacts) -> Iterator[Evaluation]:
                 yield found
 
 
+def says_that_it_evaluates(program: ProgramFacts, found: Evaluation) -> bool:
+    """Whether no program can want a gradient from the function: it sets evaluation mode, and returns no graph."""
+    if found.frame.kind != "frame" or tracked(found.frame.returned):
+        return False
+    frame = found.frame
+    return any(call.ctx.frame() is frame for call in program.calls("torch.nn.Module.eval", ".eval"))
+
+
 def _sites(program: ProgramFacts) -> Iterator[_Site]:
     for event in program.events(Forward):
         if not event.outer or not event.grad or not tracked(event.result) or program.gradients.reach(event):
@@ -92,13 +101,20 @@ def _from_outside(program: ProgramFacts, event: Forward) -> _Site | None:
     while True:
         frame = site.ctx.frame()
         function = frame.function if frame.kind == "frame" else None
-        if function is None or not isinstance(function.self_value, Module) or frame.parent is None:
+        if function is None or frame.parent is None or frame.place is None:
             return site
+        if not isinstance(function.self_value, Module):
+            # A helper that hands its graph on does not evaluate: who calls it may.
+            looped = any(up.role == roles.EVALUATION and up.inside(frame) for up in site.ctx.loops())
+            if looped or not tracked(frame.returned) or (frame.parent.kind == "module" and program.alone(frame)):
+                return site
+            site = _Site(event, frame.place, frame.parent)
+            continue
         if isinstance(function.node, cst.FunctionDef) and function.node.name.value == "__init__":
             return None
         if _runs_whole_model(program, event, site.ctx, frame, function.self_value):
             return site
-        if frame.place is None or (frame.parent.kind == "module" and program.alone(frame)):
+        if frame.parent.kind == "module" and program.alone(frame):
             return site
         site = _Site(event, frame.place, frame.parent, site)
 
@@ -159,7 +175,7 @@ def _of_loop(program: ProgramFacts, sites: list[_Site]) -> Evaluation | None:
 
 def _of_frame(program: ProgramFacts, sites: list[_Site]) -> Evaluation | None:
     frame = sites[0].ctx.frame()
-    if program.alone(frame):
+    if program.alone(frame) or any(call.ctx.inside(frame) for call in program.calls(*EXPORTS)):
         return None
     mixed = _is_mixed(program, frame)
     acts = False

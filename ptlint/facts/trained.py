@@ -23,7 +23,7 @@ FEW_STEPS = 100
 """So few steps in all never win back what compiling costs."""
 
 _READS = frozenset({"item", "tolist", "numpy"})
-_TRACES = frozenset(
+EXPORTS = frozenset(
     "torch.jit.trace torch.jit.script torch.jit.trace_module torch.onnx.export torch.export.export".split()
 )
 _PROCESSES = frozenset(
@@ -251,7 +251,7 @@ class UsedModels:
 
     def traced(self, module: Module) -> bool:
         """Whether the model is traced or exported."""
-        return any(_is_among(module, event.args.bound.values()) for event in self.program.calls(*_TRACES))
+        return any(_is_among(module, event.args.bound.values()) for event in self.program.calls(*EXPORTS))
 
     def sent_to_processes(self, module: Module) -> bool:
         """Whether the model is pickled, or its memory shared, for other processes."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ptlint.edits import CannotEdit, add_decorator, wrap_with
-from ptlint.facts.evaluation import Evaluation, evaluations
+from ptlint.facts.evaluation import Evaluation, evaluations, says_that_it_evaluates
 from ptlint.facts.scopes import walk
 from ptlint.findings import Finding, Fix, Impact, Safety
 from ptlint.rule import Rule
@@ -142,6 +142,8 @@ def _fix(program: ProgramFacts, found: Evaluation, style: str) -> Fix:
     safety = Safety.UNSAFE if style == "inference_mode" else Safety.SAFE
     tree = found.place.tree
     imports = () if _torch_is_bound(program, found) else ("import torch",)
+    if not says_that_it_evaluates(program, found) and len(program.project.programs_of(found.place.path)) > 1:
+        raise CannotEdit("other programs use this file, and may need gradients here: turn them off around the call")
     node = _definition(program, found)
     if node is not None:
         edits = add_decorator(tree, node, f"@torch.{style}()")
