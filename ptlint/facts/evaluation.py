@@ -137,8 +137,20 @@ def _in_its_function(program: ProgramFacts, site: _Site) -> _Site:
 
 
 def _is_mixed(program: ProgramFacts, frame: Ctx) -> bool:
-    """Whether a function also trains. A file's top level may do anything."""
-    return frame.kind == "module" or program.gradients.trains(frame)
+    """Whether a function also trains, or speaks of it. A file's top level may do anything."""
+    if frame.kind == "module" or program.gradients.trains(frame):
+        return True
+    return frame.function is not None and speaks_of_gradients(frame.function.node)
+
+
+_GRADIENT_WORDS = frozenset(
+    "backward autograd enable_grad requires_grad requires_grad_ set_grad_enabled zero_grad".split()
+)
+
+
+def speaks_of_gradients(node: cst.FunctionDef | cst.Lambda) -> bool:
+    """Whether the text of a function uses words of training."""
+    return any(isinstance(inner, cst.Name) and inner.value in _GRADIENT_WORDS for inner in walk(node, into_scopes=True))
 
 
 def _runs_whole_model(program: ProgramFacts, event: Forward, ctx: Ctx, frame: Ctx, owner: Module) -> bool:
@@ -184,8 +196,9 @@ def _of_frame(program: ProgramFacts, sites: list[_Site]) -> Evaluation | None:
         if not _is_used(site):
             continue
         hot = program.roles.hot_loop(site.ctx)
-        if _mode_before(program, site, hot or frame) != EVAL:
-            if mixed:
+        mode = _mode_before(program, site, hot or frame)
+        if mode != EVAL:
+            if mixed or mode == TRAIN:
                 continue
             if hot is not None and hot.role == roles.TRAINING:
                 if not _held(program, site.forward):

@@ -145,7 +145,8 @@ class UsedModels:
             return last.place
         made = self._made.get(id(module))
         if made is not None:
-            return made[1].place if not _rare(made[1].ctx) else None
+            # An object made by ourselves, to look into a class that nothing instantiates, has no place of its own.
+            return made[1].place if isinstance(made[1].place.node, cst.Call) and not _rare(made[1].ctx) else None
         place = module.place
         if place is None or not isinstance(place.node, cst.Name):
             return None

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ptlint.edits import CannotEdit, add_decorator, wrap_with
-from ptlint.facts.evaluation import Evaluation, evaluations, says_that_it_evaluates
+from ptlint.facts.evaluation import Evaluation, evaluations, says_that_it_evaluates, speaks_of_gradients
+from ptlint.facts.events import Place
 from ptlint.facts.scopes import walk
 from ptlint.findings import Finding, Fix, Impact, Safety
 from ptlint.rule import Rule
@@ -123,19 +124,8 @@ def _definition(program: ProgramFacts, found: Evaluation) -> cst.FunctionDef | N
         return None
     if function is None or function.tree is not found.place.tree or program.gradients.needed_in(node):
         return None
-    if program.run.scope(node).has_yield or _speaks_of_gradients(node):
-        return None
-    return node
-
-
-_GRADIENT_WORDS = frozenset(
-    "backward autograd enable_grad requires_grad requires_grad_ set_grad_enabled zero_grad".split()
-)
-
-
-def _speaks_of_gradients(node: cst.FunctionDef) -> bool:
-    """Branches that this program never takes may still need gradients."""
-    return any(isinstance(inner, cst.Name) and inner.value in _GRADIENT_WORDS for inner in walk(node, into_scopes=True))
+    # Branches that this program never takes may still need gradients.
+    return None if program.run.scope(node).has_yield or speaks_of_gradients(node) else node
 
 
 def _fix(program: ProgramFacts, found: Evaluation, style: str) -> Fix:
@@ -196,9 +186,12 @@ def _advice(program: ProgramFacts, found: Evaluation, style: str) -> str:
 
 def _because(program: ProgramFacts, found: Evaluation) -> tuple[str, ...]:
     call = found.forwards[0].place
-    said = f"`{call.code.splitlines()[0]}` at line {call.row} calls a module whose parameters require gradients"
+    said = f"`{call.code.splitlines()[0]}` at {_at(call, found)} calls a module whose parameters require gradients"
     caller = next(program.callers(found.frame), None)
     if found.frame.kind != "frame" or caller is None or isinstance(caller.node, cst.FunctionDef):
         return (said, "nothing around it turns gradients off")
-    where = "" if caller.path == found.place.path else f" of {caller.path.name}"
-    return (said, f"the call at line {caller.row}{where} runs it with gradients on")
+    return (said, f"the call at {_at(caller, found)} runs it with gradients on")
+
+
+def _at(place: Place, found: Evaluation) -> str:
+    return f"line {place.row}" if place.path == found.place.path else f"line {place.row} of {place.path.name}"
