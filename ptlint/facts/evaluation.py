@@ -27,14 +27,14 @@ _SIMULATOR_CALLS = frozenset({".step", ".reset"})
 class Evaluation:
     """A loop (`loop`), or without one the first module call of a function or script, that tracks gradients in vain.
 
-    `place` is the loop or that call; `frame` the function (or file) in which it stands; `forwards` the module calls;
-    `acts`: it chooses actions in a reinforcement-learning loop.
+    `place` is the loop or that call; `frame` the function (or file) in which it stands; `calls` the module calls, as
+    that function sees them; `acts`: it chooses actions in a reinforcement-learning loop.
     """
 
     place: Place
     ctx: Ctx
     frame: Ctx
-    forwards: tuple[Forward, ...]
+    calls: tuple[Place, ...]
     loop: Ctx | None = None
     acts: bool = False
 
@@ -175,14 +175,14 @@ def _of_loop(program: ProgramFacts, sites: list[_Site]) -> Evaluation | None:
     frame = loop.frame()
     if not any(_is_used(site) for site in sites):
         return None
-    forwards = tuple(site.forward for site in sites)
+    calls = tuple(site.place for site in sites)
     modes = {_mode_before(program, site, frame) for site in sites}
     if TRAIN in modes or (program.alone(loop) and EVAL not in modes):
         return None  # what trains here cannot be read, or who calls this
     if isinstance(loop.place.node, cst.While) and all(_is_a_retry(site, loop.place.node) for site in sites):
         return None
     acts = _acts(program, loop) and _around_training(program, loop)
-    return Evaluation(loop.place, loop, frame, forwards, loop, acts)
+    return Evaluation(loop.place, loop, frame, calls, loop, acts)
 
 
 def _of_frame(program: ProgramFacts, sites: list[_Site]) -> Evaluation | None:
@@ -208,8 +208,8 @@ def _of_frame(program: ProgramFacts, sites: list[_Site]) -> Evaluation | None:
     if not chosen:
         return None
     first = min(chosen, key=lambda site: site.place.start)
-    forwards = tuple(site.forward for site in chosen)
-    return Evaluation(first.place, first.ctx, frame, forwards, acts=acts)
+    calls = tuple(site.place for site in chosen)
+    return Evaluation(first.place, first.ctx, frame, calls, acts=acts)
 
 
 def _is_a_retry(site: _Site, loop: cst.While) -> bool:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ptlint.facts import roles
-from ptlint.facts.evaluation import evaluations
 from ptlint.facts.events import Ctx, Forward, Place, Store
 from ptlint.facts.roles import in_forward
 from ptlint.facts.scopes import target_names, walk
@@ -56,7 +55,7 @@ class Kept:
 
 def kept_graphs(program: ProgramFacts) -> Iterator[Kept]:
     """Every store of a graph that no backward can reach any more, in the order of execution."""
-    pointless = {id(found.loop) for found in evaluations(program) if found.loop is not None}
+    pointless = {id(found.loop) for found in program.evaluations if found.loop is not None}
     forwards = {event.token: event for event in program.events(Forward)}
     for event in program.events(Store):
         if (

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ptlint.config import Config
+    from ptlint.facts.evaluation import Evaluation
     from ptlint.facts.trained import UsedModels
     from ptlint.facts.untrained import Untrained
     from ptlint.outline.project import Program, Project
@@ -374,6 +375,13 @@ class ProgramFacts:
     @cached_property
     def gradients(self) -> Gradients:
         return Gradients(self.run)
+
+    @cached_property
+    def evaluations(self) -> list[Evaluation]:
+        """The loops and functions that evaluate, and track gradients in vain."""
+        from ptlint.facts.evaluation import evaluations
+
+        return list(evaluations(self))
 
     @cached_property
     def used_models(self) -> UsedModels:

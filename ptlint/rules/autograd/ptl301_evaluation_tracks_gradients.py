@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ptlint.edits import CannotEdit, add_decorator, wrap_with
-from ptlint.facts.evaluation import Evaluation, evaluations, says_that_it_evaluates, speaks_of_gradients
+from ptlint.facts.evaluation import Evaluation, says_that_it_evaluates, speaks_of_gradients
 from ptlint.facts.events import Place
 from ptlint.facts.scopes import walk
 from ptlint.findings import Finding, Fix, Impact, Safety
@@ -72,6 +72,8 @@ class EvaluationTracksGradients(Rule):
     Safe. A function that on every path of calls only evaluates gets the decorator `@torch.no_grad()`; else the loop is
     put under `with torch.no_grad():`. Outputs are the same, except that kernels for inference may be chosen, which can
     differ in the last bit (`nn.LSTM`, `nn.MultiheadAttention`, `nn.TransformerEncoder` in evaluation mode).
+    Withheld where the same loop also trains, where it yields to code that would then run without gradients too, and
+    where other programs use the file and the function does not say that it only evaluates.
     With `no-grad-style = "inference_mode"` in the configuration the fix is unsafe: tensors made in inference mode may
     never enter autograd again.
 
@@ -91,7 +93,7 @@ class EvaluationTracksGradients(Rule):
 
     def check(self, program: ProgramFacts) -> Iterator[Finding]:
         style = program.config.no_grad_style
-        for found in evaluations(program):
+        for found in program.evaluations:
             fix: Fix | None = None
             withheld = ""
             try:
@@ -161,8 +163,8 @@ def _run(program: ProgramFacts, found: Evaluation) -> tuple[cst.CSTNode, cst.CST
         raise CannotEdit("the call stands in the header of a block")
     last: cst.CSTNode = first
     stop = min((place.start for place in needed if place.start > found.place.start), default=None)
-    for event in found.forwards:
-        other = tree.body_statement(event.place.node) if event.place.tree is tree else None
+    for call in found.calls:
+        other = tree.body_statement(call.node) if call.tree is tree else None
         if other is None or tree.parent(other) is not tree.parent(first) or tree.span(other) <= tree.span(last):
             continue
         if stop is None or tree.span(other)[1] <= stop:
@@ -185,8 +187,8 @@ def _advice(program: ProgramFacts, found: Evaluation, style: str) -> str:
 
 
 def _because(program: ProgramFacts, found: Evaluation) -> tuple[str, ...]:
-    call = found.forwards[0].place
-    said = f"`{call.code.splitlines()[0]}` at {_at(call, found)} calls a module whose parameters require gradients"
+    call = found.calls[0]
+    said = f"`{call.code.splitlines()[0]}` at {_at(call, found)} runs parameters that require gradients"
     caller = next(program.callers(found.frame), None)
     if found.frame.kind != "frame" or caller is None or isinstance(caller.node, cst.FunctionDef):
         return (said, "nothing around it turns gradients off")

@@ -131,7 +131,7 @@ class ModelNotCompiled(Rule):
         return self.finding(
             used.place,
             preview=preview,
-            advice=f"write `{written}` after this" + (f", and likewise for {', '.join(likewise)}" if likewise else ""),
+            advice=f"`{written}` after this" + (f", and likewise for {', '.join(likewise)}" if likewise else ""),
             fix=fix,
             withheld=withheld,
             because=(f"the loop at line {loop.row}{where} {verb} it" if loop is not None else f"a loop {verb} it",),
