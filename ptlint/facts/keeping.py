@@ -68,8 +68,9 @@ def kept_graphs(program: ProgramFacts) -> Iterator[Kept]:
         loop = _outlived(program, event)
         if loop is None or id(loop) in pointless or program.hooked(event.ctx):
             continue
-        came = came_of(event.value)
-        freed = any(token in forwards and program.gradients.reach(forwards[token]) for token in came)
+        calls = [forwards[token] for token in came_of(event.value) if token in forwards]
+        # Without a module call in sight it is the name's own `.backward()` that shows the graph.
+        freed = not calls or any(program.gradients.reach(call) for call in calls)
         found = _described(event, loop, freed)
         if found is not None and not _may_be_differentiated(program, event, found.name):
             yield found
