@@ -104,7 +104,7 @@ class Invariance:
             return self._in_loop(node.value, place.tree, loop.node, place, ctx, depth)
         parameters = _parameters(function.node)
         if node.value in parameters:
-            if _changed(place.tree, function.node, node.value):
+            if changed(place.tree, function.node, node.value):
                 return False
             if parameters[0] == node.value and function.self_value is not None:
                 return True
@@ -112,7 +112,7 @@ class Invariance:
         bound = [found for found in occurrences(place.tree, function.node, node.value) if found.kind != READ]
         if not bound:  # a global, or a name of a function around
             return True
-        return not _changed(place.tree, function.node, node.value) and all(
+        return not changed(place.tree, function.node, node.value) and all(
             (value := found.value or _opened(place.tree, found.node)) is not None
             and self.holds(value, place, ctx, depth + 1)
             for found in bound
@@ -124,7 +124,7 @@ class Invariance:
             return False
         if isinstance(loop, cst.For) and name in set(target_names(loop.target)):
             return False
-        if _changed(tree, loop, name):
+        if changed(tree, loop, name):
             return False
         if name not in bound_names(loop.body):
             return True
@@ -174,7 +174,7 @@ def _values_in(tree: Tree, node: cst.CSTNode) -> list[cst.CSTNode]:
     ]
 
 
-def _changed(tree: Tree, body: cst.CSTNode, name: str) -> bool:
+def changed(tree: Tree, body: cst.CSTNode, name: str) -> bool:
     """Whether statements change what a name holds: `name.append(x)`, `name[0] = x`, `shuffle(name)`."""
     for node in walk(body, into_scopes=True):
         if isinstance(node, cst.AugAssign):

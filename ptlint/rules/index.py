@@ -744,6 +744,18 @@ RULES: tuple[Entry, ...] = (
         module="ptlint.rules.loop.ptl610_attention_weights_unused",
     ),
     Entry(
+        code="PTL613",
+        name="cell-called-in-a-loop",
+        message="a recurrent cell is called step by step over an input that is all there before the loop",
+        impact=Impact.HIGH,
+        preview=True,
+        fixable="no",
+        torch=None,
+        options=(),
+        roots=("LSTMCell|GRUCell|RNNCell",),
+        module="ptlint.rules.loop.ptl613_cell_called_in_a_loop",
+    ),
+    Entry(
         code="PTL701",
         name="dataparallel-instead-of-ddp",
         message="`DataParallel` copies the model to every GPU in each forward, and one process drives them all",
