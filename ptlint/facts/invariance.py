@@ -8,7 +8,7 @@ import libcst as cst
 
 from ptlint.facts.events import Assign, Ctx, Place
 from ptlint.facts.occurrences import READ, occurrences
-from ptlint.facts.scopes import bound_names, target_names, walk
+from ptlint.facts.scopes import bound_names, dotted, target_names, walk
 from ptlint.facts.values import Function
 
 if TYPE_CHECKING:
@@ -61,7 +61,13 @@ class Invariance:
         if isinstance(node, cst.Name):
             return self._name(node, place, ctx, depth)
         if isinstance(node, cst.Attribute):
-            return f".{node.attr.value}" not in self._assigned and self.holds(node.value, place, ctx, depth)
+            if f".{node.attr.value}" in self._assigned:
+                return False
+            root = chain_root(node)
+            if root is not None:
+                kept = all(f".{part}" not in self._assigned for part in dotted(node).split(".")[1:])
+                return kept and self._name(root, place, ctx, depth, dotted(node))
+            return self.holds(node.value, place, ctx, depth)
         if isinstance(node, cst.Call):
             return self._call(node, place, ctx, depth)
         if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
@@ -91,7 +97,8 @@ class Invariance:
             return False
         return all(self.holds(arg.value, place, ctx, depth) for arg in node.args)
 
-    def _name(self, node: cst.Name, place: Place, ctx: Ctx, depth: int) -> bool:
+    def _name(self, node: cst.Name, place: Place, ctx: Ctx, depth: int, chain: str = "") -> bool:
+        """Whether a name, or the chain of attributes that begins with it, is the same each time."""
         frame = ctx.frame()
         function = frame.function
         loop = self._region.place if self._region.kind == "loop" else None
@@ -99,32 +106,34 @@ class Invariance:
         if function is None or not isinstance(function.node, cst.FunctionDef):
             if not (same_frame and loop is not None):
                 return True
-            return self._in_loop(node.value, place.tree, loop.node, place, ctx, depth)
+            return self._in_loop(node.value, place.tree, loop.node, place, ctx, depth, chain)
         if same_frame and loop is not None:
-            return self._in_loop(node.value, place.tree, loop.node, place, ctx, depth)
+            return self._in_loop(node.value, place.tree, loop.node, place, ctx, depth, chain)
         parameters = _parameters(function.node)
         if node.value in parameters:
-            if changed(place.tree, function.node, node.value):
+            if changed(place.tree, function.node, node.value, chain):
                 return False
             if parameters[0] == node.value and function.self_value is not None:
                 return True
             return frame is not self._region and self._argument(node.value, function, frame, depth)
         bound = [found for found in occurrences(place.tree, function.node, node.value) if found.kind != READ]
         if not bound:  # a global, or a name of a function around
-            return True
-        return not changed(place.tree, function.node, node.value) and all(
+            return not self._is_outside(place, function.node) or self._outside(node.value, depth, chain)
+        return not changed(place.tree, function.node, node.value, chain) and all(
             (value := found.value or _opened(place.tree, found.node)) is not None
             and self.holds(value, place, ctx, depth + 1)
             for found in bound
         )
 
-    def _in_loop(self, name: str, tree: Tree, loop: cst.CSTNode, place: Place, ctx: Ctx, depth: int) -> bool:
+    def _in_loop(
+        self, name: str, tree: Tree, loop: cst.CSTNode, place: Place, ctx: Ctx, depth: int, chain: str
+    ) -> bool:
         """Whether a name of the function (or file) that a loop stands in is the same in all its iterations."""
         if not isinstance(loop, (cst.For, cst.While)):
             return False
         if isinstance(loop, cst.For) and name in set(target_names(loop.target)):
             return False
-        if changed(tree, loop, name):
+        if changed(tree, loop, name, chain):
             return False
         if name not in bound_names(loop.body):
             return True
@@ -132,6 +141,21 @@ class Invariance:
         holder = next((n for n in tree.ancestors(loop) if isinstance(n, cst.FunctionDef)), tree.module)
         bound = [found for found in occurrences(tree, holder, name) if found.kind != READ and id(found.node) in inside]
         return all(found.value is not None and self.holds(found.value, place, ctx, depth + 1) for found in bound)
+
+    def _is_outside(self, place: Place, function: cst.FunctionDef) -> bool:
+        """Whether a function looks up in the region's own function (or file) what it does not bind itself."""
+        loop = self._region.place if self._region.kind == "loop" else None
+        if loop is None:
+            return False
+        holder = _holder(loop)
+        if holder is None:
+            return loop.path == place.path
+        return holder is not function and any(above is holder for above in place.tree.ancestors(function))
+
+    def _outside(self, name: str, depth: int, chain: str) -> bool:
+        loop = self._region.place
+        assert loop is not None and self._region.parent is not None
+        return self._in_loop(name, loop.tree, loop.node, loop, self._region, depth, chain)
 
     def _argument(self, name: str, function: Function, frame: Ctx, depth: int) -> bool:
         """Whether what a caller gives for a parameter is the same each time."""
@@ -150,6 +174,11 @@ class Invariance:
                 return True  # its default
             given = plain[position]
         return self.holds(given.value, call, caller, depth + 1)
+
+
+def _holder(place: Place) -> cst.FunctionDef | None:
+    """The function in which something stands."""
+    return next((node for node in place.tree.ancestors(place.node) if isinstance(node, cst.FunctionDef)), None)
 
 
 def _parameters(function: cst.FunctionDef) -> list[str]:
@@ -174,8 +203,11 @@ def _values_in(tree: Tree, node: cst.CSTNode) -> list[cst.CSTNode]:
     ]
 
 
-def changed(tree: Tree, body: cst.CSTNode, name: str) -> bool:
-    """Whether statements change what a name holds: `name.append(x)`, `name[0] = x`, `shuffle(name)`."""
+def changed(tree: Tree, body: cst.CSTNode, name: str, chain: str = "") -> bool:
+    """Whether statements change what a name holds: `name.append(x)`, `name[0] = x`, `shuffle(name)`.
+
+    `chain`: an attribute of the name (`self.rows`) that counts alone: what is done to others does not change it.
+    """
     for node in walk(body, into_scopes=True):
         if isinstance(node, cst.AugAssign):
             targets: list[cst.BaseExpression] = [node.target]
@@ -188,9 +220,25 @@ def changed(tree: Tree, body: cst.CSTNode, name: str) -> bool:
                 targets += [arg.value for arg in node.value.args]
         else:
             continue
-        if any(_root(target) == name for target in targets):
+        if any(_root(target) == name and _concerns(target, chain) for target in targets):
             return True
     return False
+
+
+def _concerns(target: cst.BaseExpression, chain: str) -> bool:
+    """Whether a change of a target changes a chain of attributes, or what it holds."""
+    while isinstance(target, cst.Subscript):
+        target = target.value
+    text = dotted(target)
+    return not chain or not text or f"{text}.".startswith(f"{chain}.") or f"{chain}.".startswith(f"{text}.")
+
+
+def chain_root(node: cst.Attribute) -> cst.Name | None:
+    """The name that a plain chain of attributes begins with."""
+    base: cst.BaseExpression = node
+    while isinstance(base, cst.Attribute):
+        base = base.value
+    return base if isinstance(base, cst.Name) else None
 
 
 def _root(node: cst.BaseExpression) -> str:

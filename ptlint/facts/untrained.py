@@ -25,6 +25,10 @@ TARGET, GENERATED, DROPPED = "target", "generated", "dropped"
 _HEAVY = frozenset({CONV, LINEAR, RECURRENT, CELL, ATTENTION_LAYER, EMBEDDING, MODEL})
 _FREEZES = frozenset({"requires_grad", "requires_grad_", "no_grad", "inference_mode", "freeze", "detach", "detach_"})
 _GOES_OVER = frozenset({"zip", "enumerate"})
+_GIVES_WEIGHTS = tuple(
+    f"torch.nn.Module.{name}"
+    for name in "parameters named_parameters buffers named_buffers state_dict load_state_dict apply modules".split()
+)
 _CUTS = frozenset({"detach", "detach_", "data"})
 
 
@@ -89,6 +93,19 @@ class Untrained:
             statement = item.place.tree.statement(item.place.node)
             found.setdefault(id(statement), item)
         return list(found.values())
+
+    def stays(self, value: Value, loop: Ctx) -> bool:
+        """Whether it is known of a module that nothing in a loop changes its weights."""
+        program, modules = self._program, self._modules(value)
+        if not self._known or not self._steps_known(loop) or not modules or len(modules) < len(options(value)):
+            return False
+        if self._is_held(value, program.optimizers):
+            return False
+        ids = {id(part) for module in modules for part in parts(module)}
+        return not any(
+            isinstance(call.receiver, Module) and id(call.receiver.core) in ids and call.ctx.inside(loop)
+            for call in program.calls(*_GIVES_WEIGHTS)
+        ) and not any(self._is_given_away(module) for module in modules)
 
     def _find(self) -> Iterator[Tracked]:
         program = self._program

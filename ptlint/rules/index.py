@@ -744,6 +744,18 @@ RULES: tuple[Entry, ...] = (
         module="ptlint.rules.loop.ptl610_attention_weights_unused",
     ),
     Entry(
+        code="PTL611",
+        name="loop-invariant-forward",
+        message="an untrained module is called with the same input in every iteration",
+        impact=Impact.HIGH,
+        preview=True,
+        fixable="no",
+        torch=None,
+        options=(),
+        roots=("backward",),
+        module="ptlint.rules.loop.ptl611_loop_invariant_forward",
+    ),
+    Entry(
         code="PTL613",
         name="cell-called-in-a-loop",
         message="a recurrent cell is called step by step over an input that is all there before the loop",

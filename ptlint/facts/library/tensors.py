@@ -345,6 +345,13 @@ def move(
     return made_tensor
 
 
+def _is_of_clone(node: cst.CSTNode) -> bool:
+    """`x.clone().requires_grad_(True)`: what only a tensor can be."""
+    func = node.func if isinstance(node, cst.Call) else None
+    base = func.value if isinstance(func, cst.Attribute) else None
+    return isinstance(base, cst.Call) and isinstance(base.func, cst.Attribute) and base.func.attr.value == "clone"
+
+
 def unknown_method(run: Run, receiver: Value, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
     """A method of a value of which little is known: what the method itself shows."""
     if not isinstance(receiver, Unknown):
@@ -380,7 +387,7 @@ def unknown_method(run: Run, receiver: Value, name: str, args: Arguments, place:
         return cast(run, receiver, args, place, frame)
     if name == "detach":
         return Tensor(receiver.where, DETACHED, batch=receiver.batch, reads=receiver.reads)
-    if name == "requires_grad_" and not isinstance(args.first(), Const):
+    if name == "requires_grad_" and (not isinstance(args.first(), Const) or _is_of_clone(place.node)):
         return Tensor(receiver.where, ATTACHED, batch=receiver.batch, fresh=True)
     if name in ("size", "dim", "numel"):
         return Num("any")
