@@ -20,6 +20,7 @@ from ptlint.rules import Entry
 
 if TYPE_CHECKING:
     from ptlint.config import Config
+    from ptlint.facts.reasons import Reasons
     from ptlint.outline.project import Program, Project, ProjectFile
     from ptlint.outline.statements import OutlineError, Statement
     from ptlint.rule import Root
@@ -49,8 +50,18 @@ class Report:
         return finding.location.row if source is None else suppression.comment_row(source, finding.location.row)
 
 
-def lint(project: Project, files: Sequence[Path], config: Config, tick: Callable[[], None] | None = None) -> Report:
-    """What is wrong in `files`, as their programs show it; `tick` is called when one is read, and when it is judged."""
+def lint(
+    project: Project,
+    files: Sequence[Path],
+    config: Config,
+    tick: Callable[[], None] | None = None,
+    *,
+    explain: bool = False,
+) -> Report:
+    """What is wrong in `files`, as their programs show it; `tick` is called when one is read, and when it is judged.
+
+    `explain`: give the whole chain of facts behind each finding, not only its rule's own reasons.
+    """
     tick = tick or (lambda: None)
     selection = registry.select(config)
     targets: dict[str, ProjectFile] = {}
@@ -61,7 +72,7 @@ def lint(project: Project, files: Sequence[Path], config: Config, tick: Callable
     rules = [rule for rule in selection.rules(config) if config.preview or not rule.preview]
     judged = {name: file for name, file in targets.items() if name not in tests}
     raw: dict[str, list[Finding]] = {name: [] for name in targets}
-    for finding in _merged(_run_rules(project, judged, rules, config, tick)):
+    for finding in _merged(_run_rules(project, judged, rules, config, tick, explain=explain)):
         # Other files of a program were read for these ones' sake and have findings of their own.
         if finding.filename in judged:
             raw[finding.filename].append(finding)
@@ -136,6 +147,8 @@ def _run_rules(
     entries: Sequence[Entry],
     config: Config,
     tick: Callable[[], None],
+    *,
+    explain: bool,
 ) -> Iterator[Finding]:
     """What the rules say of the programs that hold any of `targets`."""
     programs: dict[Path, Program] = {}
@@ -148,7 +161,7 @@ def _run_rules(
         rooted = frozenset[str]().union(*map(screen, program.files))
         rules = [entry for entry in entries if entry.code in rooted]
         if rules:
-            analyst = analyst or _Analyst(project, config)
+            analyst = analyst or _Analyst(project, config, explain=explain)
             blamed = next(name for name in map(shown, program.files) if name in targets)
             yield from analyst.judge(program, rules, blamed)
         for path in program.files:
@@ -159,17 +172,19 @@ def _run_rules(
 class _Analyst:
     """Facts and rules over one program after another; made only where there is one to judge."""
 
-    def __init__(self, project: Project, config: Config) -> None:
+    def __init__(self, project: Project, config: Config, *, explain: bool) -> None:
         from ptlint.facts.homes import Trees
 
         self._project = project
         self._config = config
+        self._explain = explain
         self._new_trees = Trees
         self._trees = Trees()
 
     def judge(self, program: Program, entries: Iterable[Entry], blamed: str) -> Iterator[Finding]:
         """What the rules find; a failure of ours is a finding in the file `blamed`."""
         from ptlint.facts.program import analyse
+        from ptlint.facts.reasons import Reasons
         from ptlint.outline.collector import collection_paused
 
         # Programs share files: what one made of them serves the next, as long as there is not too much of it.
@@ -181,11 +196,20 @@ class _Analyst:
         except Exception as failure:  # noqa: BLE001 - a fault of ours in one program must not cost the others
             yield _failure_of_ours(blamed, "the analysis of this program", failure)
             return
+        reasons = Reasons(facts)
         for entry in entries:
             try:
-                yield from registry.load(entry).check(facts)
+                for finding in registry.load(entry).check(facts):
+                    yield _with_chain(finding, reasons) if self._explain or not finding.because else finding
             except Exception as failure:  # noqa: BLE001 - nor must one in a rule
                 yield _failure_of_ours(blamed, f"rule {entry.code}", failure)
+
+
+def _with_chain(finding: Finding, reasons: Reasons) -> Finding:
+    """The finding with the facts that its rule's own reasons rest on, or that stand for them where it gives none."""
+    chain = reasons.chain(Path(os.path.abspath(finding.filename)), finding.start_offset, finding.end_offset)
+    more = [line for line in chain if line not in finding.because]
+    return replace(finding, because=(*finding.because, *more)) if more else finding
 
 
 def _failure_of_ours(filename: str, what: str, failure: Exception) -> Finding:

@@ -33,6 +33,7 @@ class Request:
     root: Path | None = None
     diff: bool = False
     add_ignores: bool = False
+    explain: bool = False
 
 
 @dataclass(frozen=True)

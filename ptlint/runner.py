@@ -60,7 +60,8 @@ def run(request: Request, tick: Tick | None = None) -> Outcome:
         elif group.config.fix or request.diff:
             _fix(group, work, request)
         else:
-            _take(engine.lint(group.project, group.files, group.config, work.tick), group.project, work)
+            found = engine.lint(group.project, group.files, group.config, work.tick, explain=request.explain)
+            _take(found, group.project, work)
     return _outcome(todo, work, request, total)
 
 
@@ -111,7 +112,8 @@ def _fix(group: Group, work: _Work, request: Request) -> None:
     def lint(overlay: Mapping[Path, str]) -> Report:
         if overlay:
             projects.append(group.project.with_overlay(overlay))
-        return engine.lint(projects[-1], group.files, group.config, work.tick if len(projects) == 1 else None)
+        tick = work.tick if len(projects) == 1 else None
+        return engine.lint(projects[-1], group.files, group.config, tick, explain=request.explain)
 
     fixed = fix_to_fixpoint(lint, unsafe=group.config.unsafe_fixes)
     _take(fixed.report, projects[-1], work)

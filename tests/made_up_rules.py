@@ -70,6 +70,7 @@ class Bench:
         self._monkeypatch = monkeypatch
         self.rules(SLOW, OTHER)
         monkeypatch.setattr("ptlint.facts.program.analyse", self.analyse)
+        monkeypatch.setattr("ptlint.facts.reasons.Reasons.chain", lambda *_: [])
 
     def analyse(self, project: Project, program: Program, *_: object) -> Any:
         """Stands for the facts' front door."""

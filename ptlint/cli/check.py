@@ -119,6 +119,7 @@ def check(paths: tuple[Path, ...], **options: Any) -> int:
         root=options["root"],
         diff=options["diff"],
         add_ignores=options["add_ignores"],
+        explain=options["explain_finding"],
     )
     from ptlint.cli.progress import progress
 

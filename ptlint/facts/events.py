@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 EventKey = tuple[type, int, int, str]
 E = TypeVar("E", bound="Event")
 
+MOST_QUOTED = 48
+"""Columns of code that a sentence quotes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -53,6 +56,16 @@ class Place:
     @property
     def code(self) -> str:
         return self.tree.code(self.node)
+
+    @property
+    def brief(self) -> str:
+        """The code in one line, cut where it is long."""
+        code = " ".join(self.code.split())
+        return code if len(code) <= MOST_QUOTED else f"{code[: MOST_QUOTED - 3]}..."
+
+    def line(self, seen_from: Path) -> str:
+        """How a sentence about a file names the line: `line 12`, or `line 12 of other.py`."""
+        return f"line {self.row}" if self.path == seen_from else f"line {self.row} of {self.path.name}"
 
     def at(self, node: cst.CSTNode) -> Place:
         """Another node of the same tree."""
@@ -130,6 +143,10 @@ class Ctx:
 
     def inside(self, other: Ctx) -> bool:
         return any(ctx is other for ctx in self.up())
+
+    def line(self, seen_from: Path) -> str:
+        """The line of what runs here, as `Place.line` names it."""
+        return self.place.line(seen_from) if self.place is not None else "a line out of sight"
 
     def frame(self) -> Ctx:
         """The innermost frame or module context."""

@@ -50,6 +50,10 @@ class Roles:
         """The loops with a role (all with any when none is given), in no particular order."""
         return [loop for loop in self._loops.values() if (loop.role == role if role else loop.role)]
 
+    def every_loop(self) -> Iterable[Ctx]:
+        """The loops in which something happened, in no particular order."""
+        return self._loops.values()
+
     def under(self, loop: Ctx) -> set[Event]:
         """Forward, backward and step events that happen in every iteration, or nearly, of a loop."""
         return self._under.get(id(loop), set())

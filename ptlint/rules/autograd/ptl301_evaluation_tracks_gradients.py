@@ -9,7 +9,6 @@ import libcst as cst
 
 from ptlint.edits import CannotEdit, add_decorator, wrap_with
 from ptlint.facts.evaluation import Evaluation, says_that_it_evaluates, speaks_of_gradients
-from ptlint.facts.events import Place
 from ptlint.facts.scopes import walk
 from ptlint.findings import Finding, Fix, Impact, Safety
 from ptlint.rule import Rule
@@ -188,12 +187,8 @@ def _advice(program: ProgramFacts, found: Evaluation, style: str) -> str:
 
 def _because(program: ProgramFacts, found: Evaluation) -> tuple[str, ...]:
     call = found.calls[0]
-    said = f"`{call.code.splitlines()[0]}` at {_at(call, found)} runs parameters that require gradients"
+    said = f"`{call.brief}` in {call.line(found.place.path)} runs parameters that require gradients"
     caller = next(program.callers(found.frame), None)
     if found.frame.kind != "frame" or caller is None or isinstance(caller.node, cst.FunctionDef):
         return (said, "nothing around it turns gradients off")
-    return (said, f"the call at {_at(caller, found)} runs it with gradients on")
-
-
-def _at(place: Place, found: Evaluation) -> str:
-    return f"line {place.row}" if place.path == found.place.path else f"line {place.row} of {place.path.name}"
+    return (said, f"the call in {caller.line(found.place.path)} runs it with gradients on")

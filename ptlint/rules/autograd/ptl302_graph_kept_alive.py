@@ -87,7 +87,6 @@ class GraphKeptAlive(Rule):
             except CannotEdit as refusal:
                 withheld = refusal.reason
             code = found.place.tree.code(found.kept) if found.kept is not None else "the tensor"
-            row = found.loop.place.row if found.loop.place is not None else 0
             state = "has gone through its graph already" if found.freed else "never goes through its graph"
             yield self.finding(
                 found.place,
@@ -99,7 +98,7 @@ class GraphKeptAlive(Rule):
                 fix=fix,
                 withheld=withheld,
                 because=(
-                    f"`{found.name}` outlives the iterations of the loop at line {row}",
+                    f"`{found.name}` outlives the iterations of the loop in {found.loop.line(found.place.path)}",
                     f"a backward pass {state}, and none can reach what `{found.name}` keeps",
                     *((f"`{code}` is a tensor with its graph",) if found.kept is not None else ()),
                 ),

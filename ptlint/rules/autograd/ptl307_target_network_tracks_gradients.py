@@ -105,7 +105,7 @@ class TargetNetworkTracksGradients(Rule):
                 fix = _fix(program, found)
             except CannotEdit as refusal:
                 withheld = refusal.reason
-            row = found.loop.place.row if found.loop.place is not None else 0
+            loop = found.loop.line(found.place.path)
             yield self.finding(
                 found.place,
                 message=_MESSAGES[found.kind],
@@ -114,7 +114,7 @@ class TargetNetworkTracksGradients(Rule):
                 else "call it under `torch.no_grad()`",
                 fix=fix,
                 withheld=withheld,
-                because=(f"the training loop at line {row} runs it in each iteration with gradients on",),
+                because=(f"the training loop in {loop} runs it in each iteration with gradients on",),
             )
 
 

@@ -77,14 +77,15 @@ class FrozenWeightsCollectGradients(Rule):
     def check(self, program: ProgramFacts) -> Iterator[Finding]:
         for found in program.untrained.idle:
             name = called(found.forward)
-            row = found.loop.place.row if found.loop.place is not None else 0
+            path = found.place.path
+            forward = f"`{name or found.forward.brief}` in {found.forward.line(path)}"
             yield self.finding(
                 found.place,
                 advice=f"`{name}.requires_grad_(False)` where it is made"
                 if name
                 else "freeze it: `requires_grad_(False)`",
                 because=(
-                    f"the training loop at line {row} runs `{name or found.forward.code}` at line {found.forward.row}",
+                    f"the training loop in {found.loop.line(path)} runs {forward}",
                     "its weights require gradients, and no optimizer of the program holds one of them",
                 ),
             )

@@ -121,20 +121,19 @@ class ModelNotCompiled(Rule):
             fix = _fix(program, models, used)
         except CannotEdit as refusal:
             withheld = refusal.reason
-        loop = used.loop.place
-        where = "" if loop is None or loop.path == used.place.path else f" of {loop.path.name}"
         verb = "evaluates" if preview else "trains"
         named = _name(used.place)
         name = named[1] if named is not None else "model"
         written = f"{name} = torch.compile({name})" if runs_as_torchs_own(used.module) else f"{name}.compile()"
-        likewise = [f"`{found[1]}`" for other in others if (found := _name(other.place)) is not None]
+        named_too = [found[1] for other in others if (found := _name(other.place)) is not None]
+        likewise = [f"`{other}`" for other in dict.fromkeys(named_too) if other != name]
         return self.finding(
             used.place,
             preview=preview,
             advice=f"`{written}` after this" + (f", and likewise for {', '.join(likewise)}" if likewise else ""),
             fix=fix,
             withheld=withheld,
-            because=(f"the loop at line {loop.row}{where} {verb} it" if loop is not None else f"a loop {verb} it",),
+            because=(f"the loop in {used.loop.line(used.place.path)} {verb} it",),
         )
 
 

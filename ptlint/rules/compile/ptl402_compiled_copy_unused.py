@@ -93,7 +93,6 @@ class CompiledCopyUnused(Rule):
                 fix = _fix(event.place, compiled, dropped=dropped)
             except CannotEdit as refusal:
                 withheld = refusal.reason
-            row = loop.place.row if loop.place is not None else 0
             message = "the result of `torch.compile` is dropped" if dropped else None
             if method:
                 message = f"`{method}` is a method of the model, which runs past its compiled copy"
@@ -105,7 +104,9 @@ class CompiledCopyUnused(Rule):
                 + "compile in place: `model.compile()`",
                 fix=fix,
                 withheld=withheld,
-                because=(f"the loop at line {row} calls the model that was given to `torch.compile`",),
+                because=(
+                    f"the loop in {loop.line(event.place.path)} calls the model that was given to `torch.compile`",
+                ),
             )
 
 

@@ -76,7 +76,7 @@ class CompiledInLoop(Rule):
                 call.place,
                 message=f"this compiles anew in every {kind}",
                 advice="compile once, before the loop, and call what comes back",
-                because=(f"the loop at line {loop.place.row} leads to it",),
+                because=(f"the loop in {loop.line(call.place.path)} leads to it",),
             )
 
 

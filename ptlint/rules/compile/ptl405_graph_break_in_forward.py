@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ptlint.facts import guards
-from ptlint.facts.events import Call, Construct, Ctx, Event, Read
+from ptlint.facts.events import Call, Construct, Ctx, Event, Place, Read
 from ptlint.facts.models import parts
 from ptlint.facts.roles import in_forward
 from ptlint.facts.values import Const, Module, options
@@ -99,19 +99,19 @@ class GraphBreakInForward(Rule):
         events: list[Event] = [e for e in program.events(Call) if e.name.removeprefix("builtins.") in _CALLS]
         events += [event for event in program.events(Read) if event.how in _READS]
         for event in events:
-            row = _row_of_compiled(event.ctx, compiled)
-            if row:
+            made = _place_of_compiled(event.ctx, compiled)
+            if made is not None:
                 yield self.finding(
                     event.place,
-                    message=f"`{event.place.code.splitlines()[0]}` breaks the compiled graph in two",
+                    message=f"`{event.place.brief}` breaks the compiled graph in two",
                     advice="take it out of what is compiled",
-                    because=(f"the module is compiled at line {row}",),
+                    because=(f"the module is compiled in {made.line(event.place.path)}",),
                 )
 
 
-def _compiled(program: ProgramFacts) -> dict[int, int]:
-    """The modules that are compiled, those below them too, and the rows where they are."""
-    found: dict[int, int] = {}
+def _compiled(program: ProgramFacts) -> dict[int, Place]:
+    """The modules that are compiled, those below them too, and the places where they are."""
+    found: dict[int, Place] = {}
     for event in program.made(Module):
         if isinstance(event.value, Module) and event.value.wrapper == "compile":
             call = next((c for c in program.calls_at(event.place.node) if c.name == "torch.compile"), None)
@@ -123,19 +123,19 @@ def _compiled(program: ProgramFacts) -> dict[int, int]:
     return found
 
 
-def _note(found: dict[int, int], event: Construct | Call, module: Module, call: Call | None) -> None:
+def _note(found: dict[int, Place], event: Construct | Call, module: Module, call: Call | None) -> None:
     whole = call.args.get("fullgraph", Const(False)) if call is not None else Const(True)
     if isinstance(whole, Const) and not whole.value and (call is None or not call.args.open):
-        found.update((id(part), event.place.row) for part in parts(module))
+        found.update((id(part), event.place) for part in parts(module))
 
 
-def _row_of_compiled(ctx: Ctx, compiled: dict[int, int]) -> int:
-    """Where the module is compiled whose forward an event always runs in; 0 for none."""
+def _place_of_compiled(ctx: Ctx, compiled: dict[int, Place]) -> Place | None:
+    """Where the module is compiled whose forward an event always runs in; None for none."""
     for up in ctx.up():
         if up.kind == "guard" and up.rarity != guards.ALWAYS:
-            return 0
+            return None
         function = up.function if up.kind == "frame" else None
         if function is not None and in_forward(function):
             receiver = function.self_value
-            return compiled.get(id(receiver.core), 0) if isinstance(receiver, Module) else 0
-    return 0
+            return compiled.get(id(receiver.core)) if isinstance(receiver, Module) else None
+    return None

@@ -81,7 +81,9 @@ class CompiledKeysSaved(Rule):
                 advice="compile in place: `model.compile()` leaves the keys as they are",
                 fix=fix,
                 withheld=withheld,
-                because=(f"`torch.compile` at line {origin.row} wrapped the model",) if origin is not None else (),
+                because=(f"`torch.compile` in {origin.line(place.path)} wrapped the model",)
+                if origin is not None
+                else (),
             )
 
     @staticmethod

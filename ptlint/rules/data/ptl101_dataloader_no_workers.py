@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ptlint.edits import CannotEdit
 from ptlint.edits.choices import choose
+from ptlint.facts.events import Place
 from ptlint.facts.launch import world_size
 from ptlint.facts.loading import NO_WORKERS, LoaderUse
 from ptlint.facts.origins import DEFAULT, OPTION, OWN_DEFAULT, Origin
@@ -85,7 +86,7 @@ class DataloaderNoWorkers(Rule):
                 advice=f"{_wanted(origin, value)}, or as many as the cores that this process may use",
                 fix=fix,
                 withheld=withheld,
-                because=_because(use, origin),
+                because=_because(use, origin, place),
             )
 
     @staticmethod
@@ -115,15 +116,14 @@ def _wanted(origin: Origin, value: str) -> str:
     return f"`{origin.name}={value}`"
 
 
-def _because(use: LoaderUse, origin: Origin) -> list[str]:
+def _because(use: LoaderUse, origin: Origin, place: Place) -> list[str]:
     found = []
     if origin.kind == DEFAULT:
         found.append(f"`{origin.name}` is left at its default 0 here")
     elif origin.kind in (OPTION, OWN_DEFAULT):
-        found.append(f"`{origin.name}` is 0 by the default in line {origin.place.row}")
+        found.append(f"`{origin.name}` is 0 by the default in {origin.place.line(place.path)}")
     if use.iterations:
-        loop = use.iterations[0].place
-        found.append(f"the loader is gone over in line {loop.row} of {loop.path.name}")
+        found.append(f"the loader is gone over in {use.iterations[0].place.line(place.path)}")
     return found
 
 

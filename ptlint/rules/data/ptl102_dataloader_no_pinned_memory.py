@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ptlint.edits import CannotEdit
 from ptlint.edits.choices import choose
+from ptlint.facts.events import Place
 from ptlint.facts.loading import LoaderUse
 from ptlint.facts.origins import DEFAULT, Origin
 from ptlint.facts.program import ProgramFacts
@@ -81,7 +82,7 @@ class DataloaderNoPinnedMemory(Rule):
                 advice=f"`{origin.name}={value}`",
                 fix=fix,
                 withheld=withheld,
-                because=_because(use, origin),
+                because=_because(use, origin, place),
             )
 
     @staticmethod
@@ -95,13 +96,13 @@ class DataloaderNoPinnedMemory(Rule):
         return Fix("Pin the batches' memory", safety, edits, imports), ""
 
 
-def _because(use: LoaderUse, origin: Origin) -> list[str]:
+def _because(use: LoaderUse, origin: Origin, place: Place) -> list[str]:
     found = []
     if origin.kind == DEFAULT:
         found.append(f"`{origin.name}` is left at its default False here")
     if use.moves:
         move = use.moves[0].place
-        found.append(f"`{move.code.splitlines()[0]}` in line {move.row} of {move.path.name} copies its batches")
+        found.append(f"`{move.brief}` in {move.line(place.path)} copies its batches")
     elif use.managed:
         found.append("the framework that is given the loader copies its batches")
     return found

@@ -80,15 +80,15 @@ class DataloaderWorkersNotPersistent(Rule):
             value = "True" if use.workers_certain else f"{text or 'num_workers'} > 0"
             fix, withheld = self._fix(use, value if use.workers_certain or text else None, place)
             iterate, loop = use.epochs[0]
-            epoch = loop.place.row if loop.place is not None else iterate.place.row
+            epoch = loop.place if loop.place is not None else iterate.place
             yield self.finding(
                 place,
                 advice=f"`persistent_workers={value}`",
                 fix=fix,
                 withheld=withheld,
                 because=[
-                    f"line {iterate.place.row} of {iterate.place.path.name} goes over the loader",
-                    f"the loop in line {epoch} does that once an iteration",
+                    f"{iterate.place.line(place.path)} goes over the loader",
+                    f"the loop in {epoch.line(place.path)} does that once an iteration",
                 ],
             )
 

@@ -86,7 +86,7 @@ class DataloaderRebuiltEveryEpoch(Rule):
             fix, withheld = _fix(program, use, loop)
             yield self.finding(
                 use.event.place,
-                advice=f"make it once, before the loop in line {loop.place.row} of {loop.place.path.name}",
+                advice=f"make it once, before the loop in {loop.place.line(use.event.place.path)}",
                 fix=fix,
                 withheld=withheld,
             )

@@ -78,11 +78,11 @@ class SamplerEpochNotSet(Rule):
                 if sharding.renewed(program, sampler):
                     continue
                 iterate, loop = use.epochs[0]
-                row = loop.place.row if loop.place is not None else iterate.place.row
+                around = loop.place if loop.place is not None else iterate.place
                 yield self.finding(
                     sampler.place,
                     advice="`sampler.set_epoch(epoch)` before each pass over the loader",
-                    because=[f"the loop in line {row} goes over its loader in each iteration"],
+                    because=[f"the loop in {around.line(sampler.place.path)} goes over its loader in each iteration"],
                 )
 
 

@@ -106,9 +106,7 @@ def _because(program: ProgramFacts, plain: PlainOptimizer) -> list[str]:
         moved = [option.core for option in options(placed.module) if isinstance(option, Module)]
         if plain.on_device and any(module is core for module in moved for core in cores):
             place = placed.place
-            found.append(
-                f"`{place.code.splitlines()[0]}` in line {place.row} of {place.path.name} puts its parameters there"
-            )
+            found.append(f"`{place.brief}` in {place.line(plain.event.place.path)} puts its parameters on the device")
             break
     steps = [event for event in program.events(Step) if any(o is plain.optimizer for o in options(event.optimizer))]
     if plain.on_device and any(event.scaler is not None for event in steps):

@@ -82,7 +82,5 @@ class PerParameterLoop(Rule):
             yield self.finding(
                 found.place,
                 advice=ADVICE[found.kind],
-                because=(f"the training loop in line {loop.row} of {loop.path.name} runs it each time",)
-                if loop
-                else (),
+                because=(f"the training loop in {loop.line(found.place.path)} runs it each time",) if loop else (),
             )

@@ -68,7 +68,7 @@ class ConvBiasBeforeBatchnorm(Rule):
         for found in found_all:
             fix, withheld = (None, f"{reader} takes a bias for granted") if reader else _fix(found)
             norm = found.norm
-            given = f"`{norm.code.splitlines()[0]}` in line {norm.row} of {norm.path.name} takes its result as it is"
+            given = f"`{norm.brief}` in {norm.line(found.conv.place.path)} takes its result as it is"
             yield self.finding(
                 found.conv.place,
                 advice="`bias=False`",

@@ -67,7 +67,7 @@ class CheckpointEveryStep(Rule):
                 checkpoint.call.place,
                 message="every step copies all weights" if checkpoint.copies else None,
                 advice="`if step % 1000 == 0:` around it, or do it once an epoch",
-                because=(f"the training loop in line {loop.row} of {loop.path.name} runs it each time",)
+                because=(f"the training loop in {loop.line(checkpoint.call.place.path)} runs it each time",)
                 if loop
                 else (),
             )

@@ -73,7 +73,5 @@ class HeavyLoggingEveryStep(Rule):
             yield self.finding(
                 found.call.place,
                 advice="`if step % 500 == 0:` around it",
-                because=(f"the training loop in line {loop.row} of {loop.path.name} runs it each time",)
-                if loop
-                else (),
+                because=(f"the training loop in {loop.line(found.call.place.path)} runs it each time",) if loop else (),
             )

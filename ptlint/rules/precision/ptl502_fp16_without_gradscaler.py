@@ -103,5 +103,5 @@ class Fp16WithoutGradscaler(Rule):
 
 def _because(found: UnscaledLoop) -> list[str]:
     place = found.loop.place
-    loop = [f"the training loop in line {place.row} of {place.path.name} runs backward on it"] if place else []
+    loop = [f"the training loop in {place.line(found.autocast.path)} runs backward on it"] if place else []
     return [*loop, "no `GradScaler` scales a loss anywhere in the program"]

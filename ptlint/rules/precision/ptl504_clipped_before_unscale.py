@@ -79,6 +79,7 @@ class ClippedBeforeUnscale(Rule):
     def check(self, program: ProgramFacts) -> Iterator[Finding]:
         for early in program.scaling.early_clips:
             fix, withheld = None, ""
+            path = early.clip.place.path
             try:
                 fix = Fix("Unscale the gradients first", Safety.UNSAFE, unscale_before(program, early))
             except CannotEdit as error:
@@ -89,7 +90,7 @@ class ClippedBeforeUnscale(Rule):
                 fix=fix,
                 withheld=withheld,
                 because=(
-                    f"line {early.backward.place.row} runs backward on the scaled loss",
-                    f"line {early.step.place.row} takes the step, and nothing unscales between the two",
+                    f"{early.backward.place.line(path)} runs backward on the scaled loss",
+                    f"{early.step.place.line(path)} takes the step, and nothing unscales between the two",
                 ),
             )

@@ -85,13 +85,14 @@ class BackwardUnderAutocast(Rule):
                 fix = Fix("Move it behind the block", Safety.UNSAFE, _edits(event.place))
             except CannotEdit as refusal:
                 withheld = refusal.reason
-            row = mode.place.row if mode.place is not None else 0
             yield self.finding(
                 event.place,
                 advice="call `.backward()` behind the `with` block",
                 fix=fix,
                 withheld=withheld,
-                because=(f"the autocast at line {row} is in force here",),
+                because=(f"the autocast in {mode.place.line(event.place.path)} is in force here",)
+                if mode.place is not None
+                else (),
             )
 
 

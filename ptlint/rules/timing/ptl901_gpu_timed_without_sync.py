@@ -89,10 +89,8 @@ class GpuTimedWithoutSync(Rule):
 
 
 def _because(span: Span, work: Event) -> list[str]:
-    code = " ".join(work.place.code.split())
-    code = code if len(code) <= 40 else f"{code[:37]}..."
-    where = "" if work.place.path == span.end.place.path else f" of {work.place.path.name}"
+    path = span.end.place.path
     return [
-        f"the time began in line {span.start.place.row}",
-        f"`{code}` in line {work.place.row}{where} hands work to the device, and nothing waits for it before the clock",
+        f"the time began in {span.start.place.line(path)}",
+        f"`{work.place.brief}` in {work.place.line(path)} hands work to the device, which nothing waits for",
     ]

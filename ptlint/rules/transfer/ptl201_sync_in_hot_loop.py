@@ -145,10 +145,10 @@ def _because(group: ReadGroup) -> list[str]:
     place = group.loop.place
     reasons = []
     if place is not None:
-        where = f"line {place.row}" if place.path == group.place.path else f"line {place.row} of {place.path.name}"
+        where = place.line(group.place.path)
         reasons.append(f"this runs in every iteration of the {group.loop.role} loop in {where}")
     own = {id(read.place.tree.statement(read.place.node)): read for read in group.reads}
     rows = sorted({read.place.row for read in own.values() if read.place.path == group.place.path} - {group.place.row})
     if rows:
-        reasons.append(f"the same wait covers the reads in row{'s' * (len(rows) > 1)} {', '.join(map(str, rows))}")
+        reasons.append(f"the same wait covers the reads in line{'s' * (len(rows) > 1)} {', '.join(map(str, rows))}")
     return reasons

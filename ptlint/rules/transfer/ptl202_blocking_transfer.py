@@ -79,7 +79,7 @@ class BlockingTransfer(Rule):
                 fix=fix,
                 withheld=withheld,
                 because=[
-                    f"the batch comes from the loader in line {use.event.place.row} of {use.event.place.path.name}",
+                    f"the batch comes from the loader in {use.event.place.line(first.place.path)}",
                     "it pins its batches" if use.pins else "it should pin its batches (PTL102)",
                 ],
             )
@@ -87,8 +87,9 @@ class BlockingTransfer(Rule):
     @staticmethod
     def _fix(copies: list[tuple[LoaderUse, Move]]) -> tuple[Fix | None, str]:
         if not any(use.pins for use, _ in copies):
-            row = copies[0][0].event.place.row
-            return None, f"it does nothing until the loader made in line {row} pins its memory (PTL102)"
+            use, first = copies[0]
+            made = use.event.place.line(first.place.path)
+            return None, f"it does nothing until the loader made in {made} pins its memory (PTL102)"
         edits: list[Edit] = []
         try:
             for _, move in copies:

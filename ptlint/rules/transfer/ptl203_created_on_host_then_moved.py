@@ -100,7 +100,7 @@ class CreatedOnHostThenMoved(Rule):
                 advice=_advice(upload),
                 fix=fix,
                 withheld=withheld,
-                because=[f"`{upload.made.code.splitlines()[0]}` in line {upload.made.row} makes it"],
+                because=[f"`{upload.made.brief}` in {upload.made.line(upload.place.path)} makes it"],
             )
 
     @staticmethod

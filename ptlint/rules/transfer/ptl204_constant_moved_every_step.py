@@ -79,14 +79,13 @@ class ConstantMovedEveryStep(Rule):
     def check(self, program: ProgramFacts) -> Iterator[Finding]:
         for item in resent(program):
             fix, withheld = self._fix(item)
-            code = item.place.code.splitlines()[0]
             yield self.finding(
                 item.place,
                 message=_message(item),
                 advice=_advice(item),
                 fix=fix,
                 withheld=withheld,
-                because=_because(item, code),
+                because=_because(item),
             )
 
     @staticmethod
@@ -120,14 +119,10 @@ def _advice(item: Resent) -> str:
     return "copy it once, before the loop, or keep it in a buffer of the module"
 
 
-def _because(item: Resent, code: str) -> list[str]:
-    place = item.within.place
-    where = (
-        f"the loop in line {place.row} of {place.path.name}"
-        if place and item.within.kind == "loop"
-        else "every forward"
-    )
-    found = [f"`{code}` runs in {where}" if item.within.kind == "loop" else f"`{code}` runs in {where} pass"]
+def _because(item: Resent) -> list[str]:
+    in_loop = item.within.kind == "loop"
+    where = f"the loop in {item.within.line(item.place.path)}" if in_loop else "every forward pass"
+    found = [f"`{item.place.brief}` runs in {where}"]
     if item.made is not None:
-        found.append(f"the tensor is made in line {item.made.row} of {item.made.path.name} and stays on the host")
+        found.append(f"the tensor is made in {item.made.line(item.place.path)} and stays on the host")
     return found

@@ -80,7 +80,7 @@ class BranchOnDeviceTensor(Rule):
                 branch.test.place,
                 message=f"{word} on a device tensor makes the host wait for the device in every iteration",
                 advice=_advice(branch),
-                because=[f"the loop in line {branch.loop.place.row} is hot"] if branch.loop.place else [],
+                because=[f"it runs in every iteration of the loop in {branch.loop.line(branch.test.place.path)}"],
             )
 
 

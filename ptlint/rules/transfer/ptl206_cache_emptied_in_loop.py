@@ -107,7 +107,7 @@ def _because(found: Emptied) -> list[str]:
     place = found.loop.place
     if place is None:
         return []
-    return [f"it runs in the {found.loop.role} loop in line {place.row} of {place.path.name}"]
+    return [f"it runs in the {found.loop.role} loop in {place.line(found.first.place.path)}"]
 
 
 def _fix(found: Emptied) -> tuple[Fix | None, str]:

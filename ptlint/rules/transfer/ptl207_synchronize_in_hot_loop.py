@@ -84,7 +84,7 @@ class SynchronizeInHotLoop(Rule):
                 advice="leave it out: what reads a result waits for it",
                 fix=fix,
                 withheld=withheld,
-                because=[f"it runs in every iteration of the loop in line {loop.place.row}"] if loop.place else [],
+                because=[f"it runs in every iteration of the loop in {loop.line(call.place.path)}"],
             )
 
     @staticmethod

@@ -78,5 +78,5 @@ class DataDependentShape(Rule):
                 call.place,
                 message=f"{what} makes the host wait for the device to learn how large the result is",
                 advice="keep the shape: weight by the mask, `torch.where(mask, a, b)`, `masked_fill`",
-                because=[f"it runs in every iteration of the loop in line {loop.place.row}"] if loop.place else [],
+                because=[f"it runs in every iteration of the loop in {loop.line(call.place.path)}"],
             )

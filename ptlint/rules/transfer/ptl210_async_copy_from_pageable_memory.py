@@ -69,7 +69,7 @@ class AsyncCopyFromPageableMemory(Rule):
             yield self.finding(
                 move.place,
                 advice="`pin_memory=True` for the loader",
-                because=[f"the loader in line {made.row} of {made.path.name} does not pin its batches"],
+                because=[f"the loader in {made.line(move.place.path)} does not pin its batches"],
             )
         seen: set[int] = set()
         for name, move in from_pageable(program):

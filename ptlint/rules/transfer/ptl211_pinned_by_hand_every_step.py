@@ -81,5 +81,5 @@ class PinnedByHandEveryStep(Rule):
                 advice="copy the tensor as it is, or let the `DataLoader` pin",
                 fix=fix,
                 withheld=withheld,
-                because=[f"it runs in every iteration of the loop in line {loop.place.row}"] if loop.place else [],
+                because=[f"it runs in every iteration of the loop in {loop.line(move.place.path)}"],
             )

@@ -70,5 +70,5 @@ class IndexedByPythonList(Rule):
             yield self.finding(
                 call.place,
                 advice="a slice, or an index tensor that is made on the device before the loop",
-                because=[f"it runs in every iteration of the loop in line {loop.place.row}"] if loop.place else [],
+                because=[f"it runs in every iteration of the loop in {loop.line(call.place.path)}"],
             )
