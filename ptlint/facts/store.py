@@ -124,7 +124,7 @@ def set_attribute(run: Run, holder: Value, name: str, value: Value, frame: Frame
         again = old is not None and (name in holder.attr_ctx and frame.ctx is not holder.attr_ctx[name])
         new = value
         if old is not None and again:
-            new = widen(old, value)
+            new = join(old, value) if _is_text(value) else widen(old, value)
         elif old is not None and _in_branch(frame, holder):
             new = join(old, value)
         run.note_change(holder, name, new, first=old is None)
@@ -134,6 +134,11 @@ def set_attribute(run: Run, holder: Value, name: str, value: Value, frame: Frame
             run.freeze(holder, not value.value, frame.ctx)
     elif isinstance(holder, FileRef):
         holder.home.globals[name] = value
+
+
+def _is_text(value: Value) -> bool:
+    """Whether a value is a text: those that a program gives an attribute are few, and tests and devices want them."""
+    return isinstance(value, Const) and isinstance(value.value, str)
 
 
 def _in_branch(frame: Frame, holder: Obj) -> bool:
