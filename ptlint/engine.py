@@ -111,10 +111,18 @@ def is_wanted(finding: Finding, config: Config, selection: registry.Selection | 
 
 def _of_file(file: ProjectFile, findings: list[Finding], ran: frozenset[str]) -> list[Finding]:
     """The file's own findings: those of rules that no comment suppresses, and those about file and comments."""
-    unread = [] if file.error is None or _libcst_reads(file) else [not_parsed(file.path, file.error, file.source)]
+    problem = unread(file)
+    unread_file = [] if problem is None else [problem]
     if file.source is None:
-        return unread
-    return [*unread, *suppression.apply(file, findings, ran)]
+        return unread_file
+    return [*unread_file, *suppression.apply(file, findings, ran)]
+
+
+def unread(file: ProjectFile) -> Finding | None:
+    """PTL002 where a file cannot be read."""
+    if file.error is None or _libcst_reads(file):
+        return None
+    return not_parsed(file.path, file.error, file.source)
 
 
 def _libcst_reads(file: ProjectFile) -> bool:

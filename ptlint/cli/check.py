@@ -16,7 +16,7 @@ from ptlint.config import DEVICES, IMPACTS, OUTPUT_FORMATS, Config, ConfigError,
 
 if TYPE_CHECKING:
     from ptlint.report.style import Style
-    from ptlint.runner import Outcome
+    from ptlint.runner import Outcome, Request
 
 LIST = "A comma-separated list; may be given several times."
 
@@ -92,6 +92,7 @@ def _checked(read: Callable[[object], Any]) -> Callable[[click.Context, click.Pa
 @click.option("--output-file", type=click.Path(path_type=Path, dir_okay=False), help="Write the report to a file.")
 @click.option("--statistics", is_flag=True, help="Print how often each rule fired instead of the findings.")
 @click.option("--explain-finding", is_flag=True, help="Show the whole chain of facts behind each finding.")
+@click.option("--debug-facts", is_flag=True, help="Print what is known of a file, for bug reports; no findings.")
 @click.option("--add-ignores", is_flag=True, help="Write a suppression comment for each finding.")
 @click.option("--device", type=NearChoice(DEVICES), help="What the code runs on, where it does not say.")
 @click.option("--torch-version", callback=_checked(read_version), metavar="X.Y", help="The oldest PyTorch to support.")
@@ -121,6 +122,8 @@ def check(paths: tuple[Path, ...], **options: Any) -> int:
         add_ignores=options["add_ignores"],
         explain=options["explain_finding"],
     )
+    if options["debug_facts"]:
+        return _debug_facts(request, options)
     from ptlint.cli.progress import progress
 
     with progress() as tick:
@@ -133,9 +136,30 @@ def check(paths: tuple[Path, ...], **options: Any) -> int:
     return 0 if outcome.status == 1 and options["exit_zero"] else outcome.status
 
 
+def _debug_facts(request: Request, options: dict[str, Any]) -> int:
+    from ptlint.plan import plan
+    from ptlint.report.concise_format import line
+    from ptlint.report.debug_facts import debug_facts
+
+    todo = plan(request)
+    for problem in todo.errors:
+        error(problem)
+    style = _style(todo.config, options, to_stderr=False)
+    parts = ["".join(f"{line(finding, style)}\n" for finding in todo.unread)]
+    parts += (debug_facts(group.project, path, group.config, style) for group in todo.groups for path in group.files)
+    _write("\n".join(part for part in parts if part), style, options)
+    return 2 if todo.errors else 0
+
+
 def _refuse_nonsense(paths: tuple[Path, ...], options: dict[str, Any]) -> None:
     if options["isolated"] and options["config"]:
         raise click.UsageError("--isolated and --config exclude each other")
+    if options["debug_facts"]:
+        wrong = next((name for name in ("fix", "diff", "add_ignores", "statistics") if options[name]), None)
+        if wrong is not None:
+            raise click.UsageError(f"--debug-facts and --{wrong.replace('_', '-')} exclude each other")
+        if not paths or any(path.is_dir() for path in paths):
+            raise click.UsageError("--debug-facts needs a file")
     if options["diff"] and options["add_ignores"]:
         raise click.UsageError("--diff and --add-ignores exclude each other")
     if options["fix"] and options["add_ignores"]:
@@ -180,10 +204,14 @@ def _print(outcome: Outcome, request: Any, options: dict[str, Any]) -> None:
         sys.stdout.buffer.write(outcome.stdin_result)
         sys.stdout.buffer.flush()
         to_stderr = True
-    style = _style(outcome, options, to_stderr=to_stderr)
+    style = _style(outcome.config, options, to_stderr=to_stderr)
     if not text and not request.diff:
         render = report.statistics if options["statistics"] else report.render
         text = render(outcome.config.output_format, outcome.report, style)
+    _write(text, style, options, to_stderr=to_stderr)
+
+
+def _write(text: str, style: Style, options: dict[str, Any], *, to_stderr: bool = False) -> None:
     if options["output_file"]:
         try:
             options["output_file"].write_text(text, encoding="utf-8", newline="")
@@ -199,7 +227,7 @@ def _print(outcome: Outcome, request: Any, options: dict[str, Any]) -> None:
             raise click.ClickException(f"the report cannot be written: {problem.strerror}") from None
 
 
-def _style(outcome: Outcome, options: dict[str, Any], *, to_stderr: bool) -> Style:
+def _style(config: Config, options: dict[str, Any], *, to_stderr: bool) -> Style:
     from ptlint.cli.progress import wants_colour
     from ptlint.report.style import Style
 
@@ -209,7 +237,7 @@ def _style(outcome: Outcome, options: dict[str, Any], *, to_stderr: bool) -> Sty
         colour=wants_colour(stream) and not options["output_file"],
         width=min(shutil.get_terminal_size().columns, 120) if terminal else None,
         explain=options["explain_finding"],
-        unsafe_fixes=outcome.config.unsafe_fixes,
+        unsafe_fixes=config.unsafe_fixes,
     )
 
 
