@@ -756,6 +756,18 @@ RULES: tuple[Entry, ...] = (
         module="ptlint.rules.loop.ptl611_loop_invariant_forward",
     ),
     Entry(
+        code="PTL612",
+        name="work-only-for-the-log",
+        message="this is worked out in every iteration for a branch that is seldom taken",
+        impact=Impact.MEDIUM,
+        preview=True,
+        fixable="no",
+        torch=None,
+        options=(),
+        roots=(("For|While", "If"),),
+        module="ptlint.rules.loop.ptl612_work_only_for_the_log",
+    ),
+    Entry(
         code="PTL613",
         name="cell-called-in-a-loop",
         message="a recurrent cell is called step by step over an input that is all there before the loop",
