@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptlint.facts.parameter_loops import AVERAGE, CLAMP, COPY, NORM, UPDATE, parameter_loops
+from ptlint.edits import CannotEdit
+from ptlint.edits.parameters import group
+from ptlint.facts.parameter_loops import AVERAGE, CLAMP, COPY, NORM, UPDATE, ParameterLoop, parameter_loops
 from ptlint.facts.program import ProgramFacts
-from ptlint.findings import Finding, Impact
+from ptlint.findings import Finding, Fix, Impact, Safety
 from ptlint.rule import Rule
 
 ADVICE = {
@@ -59,8 +61,10 @@ class PerParameterLoop(Rule):
     ```
 
     ## Fix safety
-    There is no fix: the lists are best made once, outside of the loop, and which tensors belong in them is for you to
-    say. The grouped forms may round differently.
+    Unsafe, for loops that only clip the parameters (`torch._foreach_clamp_min_`, `torch._foreach_clamp_max_`), and
+    those that only add up squared norms (`torch._foreach_norm`): sums are rounded in another order, a model without
+    parameters raises, and all have to lie on one device. No fix for averages and updates: the lists are best made once,
+    outside of the loop, and which tensors belong in them is for you to say.
 
     ## How it is measured
     The moving average of a network of a hundred parameters, in a loop and grouped.
@@ -74,13 +78,25 @@ class PerParameterLoop(Rule):
     name = "per-parameter-loop"
     message = "every step goes through the parameters one by one, with kernels of their own for each"
     impact = Impact.MEDIUM
+    fixable = "unsafe"
     roots = (("For", "parameters|named_parameters|state_dict"),)
 
     def check(self, program: ProgramFacts) -> Iterator[Finding]:
         for found in parameter_loops(program):
             loop = found.training.place
+            fix, withheld = _fix(program, found)
             yield self.finding(
                 found.place,
                 advice=ADVICE[found.kind],
+                fix=fix,
+                withheld=withheld,
                 because=(f"the training loop in {loop.line(found.place.path)} runs it each time",) if loop else (),
             )
+
+
+def _fix(program: ProgramFacts, found: ParameterLoop) -> tuple[Fix | None, str]:
+    try:
+        edits = group(program, found)
+    except CannotEdit as refusal:
+        return None, refusal.reason
+    return Fix("Do all parameters at once", Safety.UNSAFE, edits), ""
