@@ -11,6 +11,7 @@ import libcst as cst
 from ptlint.facts import guards
 from ptlint.facts.events import Call, Ctx, Event, Move, Place, Placed
 from ptlint.facts.freshness import is_constant
+from ptlint.facts.invariance import Invariance
 from ptlint.facts.roles import in_forward
 from ptlint.facts.scopes import walk
 from ptlint.facts.uploads import Upload, is_cached, to_accelerator
@@ -59,7 +60,8 @@ def resent(program: ProgramFacts) -> Iterator[Resent]:
         if within is None or program.off_path(event.ctx) or is_cached(event.place):
             continue
         if isinstance(event, Call):
-            if event.name in _FROM_LISTS and _is_list(event) and _on_device(event) and not _is_changed(event.place):
+            lists = event.name in _FROM_LISTS and (_is_list(event) or _is_repeated(program, event, within))
+            if lists and _on_device(event) and not _is_changed(event.place):
                 yield Resent(event.place, LITERAL, within)
         elif isinstance(event, Move):
             made = _bound_outside(program, event, within)
@@ -91,6 +93,14 @@ def made_outside(program: ProgramFacts, made: Place, within: Ctx) -> bool:
 def _is_list(call: Call) -> bool:
     data = call.args.get("data")
     return isinstance(data, (Tuple, Sequence)) and is_constant(data)
+
+
+def _is_repeated(program: ProgramFacts, call: Call, within: Ctx) -> bool:
+    """`[1000] * n`, where `n` is the same each time."""
+    data, given = call.args.get("data"), call.args.nodes.get("data")
+    if not isinstance(data, Sequence) or data.items is not None or data.item is None or given is None:
+        return False
+    return is_constant(data.item) and Invariance(program, within).holds(given.value, call.place, call.ctx)
 
 
 def _on_device(call: Call) -> bool:

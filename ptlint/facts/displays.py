@@ -27,6 +27,7 @@ from ptlint.facts.values import (
     Num,
     Obj,
     Options,
+    Params,
     Sequence,
     StateDict,
     Tensor,
@@ -139,6 +140,8 @@ def _item(run: Run, base: Value, index: Value, node: cst.Subscript, frame: Frame
         return join_all(base.children[:8]) if base.children else UNKNOWN
     if isinstance(base, StateDict):
         return Tensor(UNSURE, DETACHED)
+    if isinstance(base, Params) and not base.single:
+        return base if isinstance(index, Num) and index.type == "slice" else iteration.single(base)
     if isinstance(base, Lib):
         return run.lib_item(base, index)
     if isinstance(base, Unknown):

@@ -80,12 +80,12 @@ def _kind(loop: cst.For) -> str | None:
                 return None
             kind = _BY_METHOD.get(node.func.attr.value)
             if kind == NORM and _is_torch(node.func.value):
-                kind = NORM if node.args and _root(node.args[0].value) in targets else None
-            elif kind is not None and _root(node.func.value) not in targets:
+                kind = NORM if node.args and _is_one_of(node.args[0].value, targets) else None
+            elif kind is not None and not _is_one_of(node.func.value, targets):
                 kind = None
             if kind is not None:
                 found.add(kind)
-        elif isinstance(node, cst.AugAssign) and _root(node.target) in targets:
+        elif isinstance(node, cst.AugAssign) and _is_one_of(node.target, targets):
             found.add(AVERAGE if isinstance(node.operator, (cst.MultiplyAssign, cst.DivideAssign)) else UPDATE)
         elif isinstance(node, cst.Assign) and isinstance(node.targets[0].target, cst.Attribute):
             target = node.targets[0].target
@@ -121,6 +121,22 @@ def _root(node: cst.BaseExpression) -> str:
             node = node.func
         else:
             return node.value if isinstance(node, cst.Name) else ""
+
+
+def _is_one_of(node: cst.BaseExpression, targets: set[str]) -> bool:
+    """Whether a chain begins with what a loop goes over, or with an entry under its name (`averages[name].mul_(…)`)."""
+    while True:
+        if isinstance(node, cst.Subscript) and isinstance(node.slice[0].slice, cst.Index):
+            index = node.slice[0].slice.value
+            if isinstance(index, cst.Name) and index.value in targets:
+                return True
+            node = node.value
+        elif isinstance(node, (cst.Attribute, cst.Subscript)):
+            node = node.value
+        elif isinstance(node, cst.Call):
+            node = node.func
+        else:
+            return isinstance(node, cst.Name) and node.value in targets
 
 
 def _reads(node: cst.CSTNode) -> set[str]:

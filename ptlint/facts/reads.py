@@ -249,17 +249,21 @@ def _leaves(read: Read, loop: Ctx) -> bool:
 
 
 def _results_once(groups: list[ReadGroup]) -> Iterable[ReadGroup]:
-    """The results that leave an evaluation loop are one group, beside the running sums of its body."""
-    taken: dict[int, int] = {}
+    """The results that leave an evaluation loop are one group, beside the running sums of its body.
+
+    What functions that it calls take is theirs: one more group.
+    """
+    taken: dict[tuple[int, bool], int] = {}
     found: list[ReadGroup] = []
     for group in groups:
         carries = group.loop.role == EVALUATION and any(_leaves(read, group.loop) for read in group.reads)
         if not carries:
             found.append(group)
             continue
-        at = taken.get(id(group.loop))
+        own = (id(group.loop), group.first.ctx.frame() is group.loop.frame())
+        at = taken.get(own)
         if at is None:
-            taken[id(group.loop)] = len(found)
+            taken[own] = len(found)
             found.append(group)
         elif group.results:
             known = found[at]

@@ -127,7 +127,7 @@ class Timing:
             return True
         if self._after_synchronize(event):
             return True
-        if any(self.synchronized(span) and span.covers(event) for span in self.spans):
+        if any(self.synchronized(span) and span.covers(event) and not _goes_round(span, event) for span in self.spans):
             return True
         return any(self.is_benchmark(loop) for loop in event.ctx.loops())
 
@@ -181,6 +181,15 @@ class Timing:
             event.ctx.inside(loop) and not isinstance(event, Move) and not _seldom(event.ctx, loop)
             for event in self.waits
         )
+
+
+def _goes_round(span: Span, event: Event) -> bool:
+    """Whether a span ends only now and then in a loop in every iteration of which something happens: what counts steps
+    a second times a hundred of them, and none of these has to wait for that."""
+    loop = next((loop for loop in event.ctx.loops() if loop.role), None)
+    return (
+        loop is not None and span.end.ctx.inside(loop) and _seldom(span.end.ctx, loop) and not _seldom(event.ctx, loop)
+    )
 
 
 def _position(span: Span, event: Event) -> tuple[bool, int]:

@@ -29,6 +29,7 @@ from ptlint.facts.values import (
     Obj,
     Options,
     Other,
+    Params,
     Partial,
     ProjectClass,
     Sequence,
@@ -170,8 +171,6 @@ def _count(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> 
 
 @models("itertools.chain")
 def _chain(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
-    from ptlint.facts.values import Params
-
     modules = [
         module for value in args.positional for o in options(value) if isinstance(o, Params) for module in o.modules
     ]
@@ -203,8 +202,6 @@ def _collect(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -
     if isinstance(source, Module) and source.children:
         made.items, made.item = list(source.children), None
         return made
-    from ptlint.facts.values import Params
-
     if isinstance(source, Params):
         return source
     iteration.note(run, source, place, frame.ctx, None)
@@ -226,6 +223,8 @@ def _dict(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> V
             for item in value.items:
                 if isinstance(item, Tuple) and len(item.items) == 2 and isinstance(item.items[0], Const):
                     made.entries[item.items[0].value] = item.items[1]
+        elif isinstance(value, Params) and value.named and not args.keywords:
+            return value  # `dict(model.named_parameters())`: what it holds stays what it is
         else:
             made.rest = UNKNOWN
     made.entries.update(args.keywords)
@@ -240,8 +239,6 @@ def _map(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Va
         return UNKNOWN
     item = iteration.item_of(run, args.positional[1], place, frame) or UNKNOWN
     if name == "filter":
-        from ptlint.facts.values import Params
-
         return args.positional[1] if isinstance(args.positional[1], Params) else Items(item, "filter")
     return Items(run.call(args.positional[0], Arguments().add(item), place, frame), "map")
 

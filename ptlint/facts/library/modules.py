@@ -176,6 +176,10 @@ def params_method(run: Run, receiver: Params, name: str, args: Arguments, place:
         return receiver if inputs is not None else UNKNOWN
     if name in ("numel", "size", "dim", "nelement"):
         return Num("int")
+    if not receiver.single and name in ("items", "values", "get", "pop"):  # of `dict(model.named_parameters())`
+        return Params(receiver.modules, single=name in ("get", "pop"), named=name == "items")
+    if not receiver.single and name == "keys":
+        return Items(Num("str"), "keys", receiver)
     return Tensor(UNSURE, UNSURE)
 
 
