@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import libcst as cst
 
 from ptlint.facts import classes, torch_api
@@ -33,6 +35,7 @@ from ptlint.facts.values import (
     Other,
     Partial,
     ProjectClass,
+    Sequence,
     Tensor,
     Tuple,
     Unknown,
@@ -335,7 +338,7 @@ def call_module(run: Run, module: Module, args: Arguments, place: Place, frame: 
     run.emit(event)
     result = _forward(run, module, args, place, frame)
     if outer and event.grad:
-        result = through(result, event.token)
+        result = in_lists(run, result, lambda item: through(item, event.token), place, frame)
     event.result = result
     if before is not None and not any(option is module for option in options(before.module)):
         # One place calls several modules: alternatives, or the items of a list.
@@ -360,7 +363,11 @@ def _forward(run: Run, module: Module, args: Arguments, place: Place, frame: Fra
             if isinstance(method, Function):
                 result = call_function(run, method.bind(core), args, place, frame)
                 grad = not any(map(_turns_off, method.modes))
-                results.append(_settle(run, core, module, result, args, frame, grad=grad))
+
+                def settle(value: Value, *, grad: bool = grad) -> Value:
+                    return _settle(run, core, module, value, args, frame, grad=grad)
+
+                results.append(in_lists(run, result, settle, place, frame))
         if results:
             return join_all(results)
     for child in core.children:
@@ -383,6 +390,20 @@ def call_child(run: Run, module: Module, args: Arguments, place: Place, frame: F
 
 def _turns_off(mode: Mode) -> bool:
     return mode.kind == "grad" and isinstance(mode.enabled, Const) and not mode.enabled.value
+
+
+def in_lists(run: Run, value: Value, change: Callable[[Value], Value], place: Place, frame: Frame) -> Value:
+    """A change made to a value, and to what the lists among its alternatives hold."""
+    found: list[Value] = []
+    for option in options(value):
+        if not isinstance(option, Sequence):
+            found.append(change(option))
+            continue
+        made = run.make(Sequence, place, frame.ctx, tag=str(id(option)))
+        made.items = [change(item) for item in option.items] if option.items is not None else None
+        made.item = change(option.item) if option.item is not None else None
+        found.append(made)
+    return join_all(found)
 
 
 def _settle(
