@@ -3,8 +3,9 @@
     python scripts/unknown_calls.py [--top 60] FOLDER…
 
 Every program of the folders is executed abstractly, as for linting. Counted are places of calls by the library's
-qualified name (once each, however often they run), those of Python's own library left out. What the table has, but
-says "unknown" of, is marked with a star. Methods of values that are not known follow; they have no qualified name.
+qualified name (once each, however often they run), those of Python's own library left out, and as unknown only those
+whose result is used. What the table has, but says "unknown" of, is marked with a star. Methods of values that are not
+known follow; they have no qualified name.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+import libcst as cst
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -25,7 +27,7 @@ from ptlint.facts import torch_api
 from ptlint.facts.events import Backward, Call, Event, Forward, Move, Placed, Read, Step
 from ptlint.facts.homes import Trees
 from ptlint.facts.program import ProgramFacts, analyse
-from ptlint.facts.values import UNSURE, Unknown, options
+from ptlint.facts.values import UNSURE, Other, Unknown, options
 from ptlint.outline.project import Project
 
 PLAIN = frozenset(sys.stdlib_module_names) | frozenset(dir(builtins))
@@ -50,7 +52,8 @@ class Tally:
             site = (str(event.place.path), event.place.start)
             if not event.name.startswith("."):
                 self.calls.add(site)
-            if is_unknown(event) and id(event.place.node) not in understood:
+            used = not isinstance(event.place.tree.parent(event.place.node), cst.Expr)
+            if used and is_unknown(event) and id(event.place.node) not in understood:
                 self.unknown[event.name].add(site)
                 self.folders[event.name].add(folder)
 
@@ -60,6 +63,8 @@ def is_unknown(event: Call) -> bool:
 
     The trace has the results of functions and classes, not those of methods: of these the table's word counts.
     """
+    if isinstance(event.receiver, Other):
+        return False  # an object that has a model of its own
     api = torch_api.lookup(event.name)
     if api is not None and (event.receiver is not None or api.kind == "method"):
         return api.returns == "unknown"
@@ -94,7 +99,8 @@ def _print(tally: Tally, top: int) -> None:
     entries = [torch_api.lookup(name) for name in torch_api.names()]
     blank = sum(entry is not None and entry.kind != "module" and entry.returns == "unknown" for entry in entries)
     print(f"table: {len(entries)} entries, {blank} of them with an unknown result")
-    print(f"calls of libraries: {len(tally.calls)}, result unknown: {len(sites)} ({share:.1f} %), {len(named)} names")
+    print(f"calls of libraries: {len(tally.calls)}")
+    print(f"with a result that is used and not known: {len(sites)} ({share:.1f} %), of {len(named)} names")
     for name, count in named.most_common(top):
         star = "*" if torch_api.lookup(name) is not None else " "
         print(f"{count:6} {star} {name}  ({len(tally.folders[name])} projects)")

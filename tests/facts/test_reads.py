@@ -26,6 +26,13 @@ BODIES: dict[str, tuple[str, list[list[str]]]] = {
     "in one list": ("a = loss.item()\nb = y.sum()\nc = float(loss)", [["item", "float"]]),
     "with a forward between": ("a = loss.item()\nb = model(x.cuda()).sum().item()", [["item"], ["item"]]),
     "with a loss module between": ("a = loss.item()\nb = nn.MSELoss()(loss, loss).item()", [["item", "item"]]),
+    "by loggers": (
+        (
+            "import logging\nfrom loguru import logger\nlogging.getLogger('x').info('%s', loss)\nlogger.info(loss)\n"
+            "logging.getLogger('x').debug('%s', loss)"
+        ),
+        [["print", "print"]],
+    ),
     "in a nested block": ("a = loss.item()\nwith torch.no_grad():\n    b = loss.sqrt().item()", [["item"], ["item"]]),
     "in the arms of a test": (
         "if step.bit_length() == x.ndim:\n    loss.item()\nelse:\n    loss.tolist()",

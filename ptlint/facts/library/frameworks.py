@@ -91,7 +91,16 @@ def read_sink(run: Run, args: Arguments, place: Place, frame: Frame) -> None:
         read(run, value, place.node, "sink", frame)
 
 
-@models("logging.info", "logging.warning", "logging.error", "logging.critical")
+LEVELS = ("info", "warning", "error", "critical", "success")
+"""Methods of loggers that write by default; the text of what they are given is made then."""
+
+
+@models("logging.getLogger")
+def _logger(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
+    return run.make(Other, place, frame.ctx, "logger")
+
+
+@models(*(f"{logger}.{level}" for logger in ("logging", "loguru.logger") for level in LEVELS))
 def _logging(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
     read_all(run, args, place, frame, "print")
     return NONE
@@ -106,6 +115,9 @@ def other_method(run: Run, receiver: Other, name: str, args: Arguments, place: P
         for index, value in enumerate(args.positional[1:2], 1):
             read(run, value, argument_node(args, index, place), "argument", frame)
         read_keywords(run, args, place, frame)
+    elif receiver.kind == "logger" and name in LEVELS:
+        read_all(run, args, place, frame, "print")
+        return NONE
     elif receiver.kind == "progress" and name.startswith("set_"):
         read_all(run, args, place, frame, "argument")
         read_keywords(run, args, place, frame)
