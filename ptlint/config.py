@@ -66,6 +66,8 @@ class Config:
     """Globs of files that get only PTL0; None stands for `DEFAULT_TESTS`."""
     device: Device = "auto"
     torch_version: Version = versions.DEFAULT
+    torch_below: Version | None = None
+    """The lowest PyTorch that the project says it does not work with."""
     num_workers: str = DEFAULT_NUM_WORKERS
     amp_dtype: AmpDtype = "bfloat16"
     no_grad_style: NoGradStyle = "no_grad"
@@ -102,7 +104,8 @@ def load(path: Path | None, project: Path, base: Path | None = None) -> Config:
         raise ConfigError(f"{path}: there is no [tool.ptlint] table")
     config = parse(table, str(path))
     if "torch-version" not in table:
-        config = replace(config, torch_version=versions.lower_bound(project))
+        lowest, below = versions.bounds(project)
+        config = replace(config, torch_version=lowest, torch_below=below)
     return replace(config, root=base or (project if path is None else path.parent), source=path)
 
 
@@ -250,5 +253,9 @@ _READERS: dict[str, Callable[[object], object]] = {
 }
 
 KEYS = tuple(_READERS)
-if {key.replace("-", "_") for key in KEYS} != {item.name for item in fields(Config)} - {"root", "source"}:
+if {key.replace("-", "_") for key in KEYS} != {item.name for item in fields(Config)} - {
+    "root",
+    "source",
+    "torch_below",
+}:
     raise AssertionError("the config's keys and fields differ")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ptlint import registry, suppression
+from ptlint import registry, suppression, torch_version
 from ptlint.findings import Finding, Fix, Impact, Position, Safety
 from ptlint.paths import matcher, shown
 from ptlint.rules import Entry
@@ -207,10 +207,19 @@ class _Analyst:
         reasons = Reasons(facts)
         for entry in entries:
             try:
-                for finding in registry.load(entry).check(facts):
+                for found in registry.load(entry).check(facts):
+                    finding = _as_supported(found, entry, self._config)
                     yield _with_chain(finding, reasons) if self._explain or not finding.because else finding
             except Exception as failure:  # noqa: BLE001 - nor must one in a rule
                 yield _failure_of_ours(blamed, f"rule {entry.code}", failure)
+
+
+def _as_supported(finding: Finding, entry: Entry, config: Config) -> Finding:
+    """The finding without its fix where that is not for all versions of PyTorch that the project supports."""
+    if finding.fix is None or torch_version.within(entry.torch, config.torch_version):
+        return finding
+    oldest = ".".join(map(str, config.torch_version))
+    return replace(finding, fix=None, withheld=f"it needs PyTorch {entry.torch}, and {oldest} is supported as well")
 
 
 def _with_chain(finding: Finding, reasons: Reasons) -> Finding:

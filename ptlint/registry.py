@@ -33,11 +33,12 @@ class Selection(NamedTuple):
     impacts: dict[str, Impact]
 
     def rules(self, config: Config) -> tuple[Entry, ...]:
-        """The selected rules that have something to check with the config's PyTorch."""
+        """The selected rules that have something to check with a PyTorch that the project may run with."""
+        lowest, below = config.torch_version, config.torch_below
         return tuple(
             entry
             for entry in RULES
-            if entry.code in self.codes and entry.roots and torch_version.within(entry.torch, config.torch_version)
+            if entry.code in self.codes and entry.roots and torch_version.overlaps(entry.torch, lowest, below)
         )
 
 

@@ -1,4 +1,4 @@
-"""PyTorch versions: as written, as ranges, and the lower bound that a project names."""
+"""PyTorch versions: as written, as ranges, and the bounds that a project names."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ _REQUIREMENT = re.compile(
     re.VERBOSE,
 )
 _LOWER = re.compile(r"(?:>=|===?|~=|\^|(?<![<>!~=])=|>)\s*v?(\d+)\.(\d+)")
+_UPPER = re.compile(r"(<=?|===?|~=|\^|(?<![<>!~=])=)\s*v?(\d+)(?:\.(\d+))?(?:\.(\d+))?")
 _PART = re.compile(r"(>=|<)(\d+)\.(\d+)")
 
 
@@ -33,23 +34,29 @@ def parse(text: str) -> Version | None:
 
 def within(allowed: str | None, version: Version) -> bool:
     """Whether `version` lies in a range such as ">=1.10,<2.5"; no range allows all."""
+    return overlaps(allowed, version, (version[0], version[1] + 1))
+
+
+def overlaps(allowed: str | None, lowest: Version, below: Version | None) -> bool:
+    """Whether some version from `lowest` on, but older than `below` where that is known, lies in a range."""
     for operator, major, minor in _PART.findall(allowed or ""):
         bound = (int(major), int(minor))
-        if version < bound if operator == ">=" else version >= bound:
+        if lowest >= bound if operator == "<" else lowest < bound and below is not None and below <= bound:
             return False
     return True
 
 
-def lower_bound(root: Path) -> Version:
-    """The lowest PyTorch that the project at `root` says it works with, else `DEFAULT`."""
+def bounds(root: Path) -> tuple[Version, Version | None]:
+    """The lowest PyTorch that the project at `root` works with, else `DEFAULT`, and the lowest that is too new."""
     for name in _NAMERS:
-        bounds = list(_bounds(root / name))
-        if bounds:
-            return min(bounds)
-    return DEFAULT
+        found = list(_bounds(root / name))
+        if found:
+            above = [below for _, below in found if below is not None]
+            return min(lowest for lowest, _ in found), max(above) if len(above) == len(found) else None
+    return DEFAULT, None
 
 
-def _bounds(path: Path) -> Iterator[Version]:
+def _bounds(path: Path) -> Iterator[tuple[Version, Version | None]]:
     try:
         if path.stat().st_size > _LARGEST:
             return
@@ -60,5 +67,16 @@ def _bounds(path: Path) -> Iterator[Version]:
         if line.lstrip().startswith("#"):
             continue
         for requirement in _REQUIREMENT.finditer(line):
-            for major, minor in _LOWER.findall(requirement["spec"]):
-                yield int(major), int(minor)
+            lower = [(int(major), int(minor)) for major, minor in _LOWER.findall(requirement["spec"])]
+            upper = [_too_new(*found) for found in _UPPER.findall(requirement["spec"])]
+            if lower:
+                yield min(lower), min(upper, default=None)
+
+
+def _too_new(operator: str, major: str, minor: str, patch: str) -> Version:
+    """The lowest version that `==2.1`, `<2.3`, `~=2.1` or their like leave out."""
+    if operator == "<" and not int(patch or 0):
+        return int(major), int(minor or 0)
+    if not minor or operator == "^" or (operator == "~=" and not patch):
+        return int(major) + 1, 0
+    return int(major), int(minor) + 1

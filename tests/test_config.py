@@ -166,6 +166,33 @@ def test_torch_version_comes_from_the_project(tmp_path: Path, name: str, text: s
     assert config.load(None, tmp_path).torch_version == version
 
 
+@pytest.mark.parametrize(
+    ("text", "below"),
+    [
+        ("torch>=1.8", None),
+        ("torch>=1.8,<2", (2, 0)),
+        ("torch>=1.8,<=2.1", (2, 2)),
+        ("torch>=1.8,<2.1.1", (2, 2)),
+        ("torch==1.13.1+cu117", (1, 14)),
+        ("torch~=2.1", (3, 0)),
+        ("torch~=2.1.0", (2, 2)),
+        ("torch==1.12; python_version < '3.8'\ntorch>=1.13; python_version >= '3.8'", None),
+        ("torch", None),
+    ],
+)
+def test_the_newest_torch_that_the_project_allows(tmp_path: Path, text: str, below: tuple[int, int] | None) -> None:
+    write(tmp_path / "requirements.txt", text)
+    assert config.load(None, tmp_path).torch_below == below
+
+
+def test_rules_that_need_a_newer_torch_than_is_allowed_are_left_out() -> None:
+    compiling = registry.BY_CODE["PTL401"]
+    chosen = registry.select(Config(select=("PTL401",)))
+    assert compiling in chosen.rules(Config(torch_version=(1, 8)))
+    assert compiling in chosen.rules(Config(torch_version=(1, 8), torch_below=(2, 1)))
+    assert compiling not in chosen.rules(Config(torch_version=(1, 8), torch_below=(2, 0)))
+
+
 def test_versions() -> None:
     assert torch_version.parse("2.4.1+cu121") == (2, 4)
     assert torch_version.parse("two") is None
@@ -173,3 +200,6 @@ def test_versions() -> None:
     assert not torch_version.within(">=1.10,<2.4", (2, 4))
     assert not torch_version.within(">=2.5", (2, 4))
     assert torch_version.within(None, (1, 0))
+    assert torch_version.overlaps(">=2.5", (2, 4), None)
+    assert torch_version.overlaps("<2.5", (2, 4), None)
+    assert not torch_version.overlaps("<2.4", (2, 4), None)

@@ -96,7 +96,7 @@ def _part(run: Run, module: Module, place: Place, frame: Frame) -> Value:
     """Any module below one: of which nothing is known but where it is."""
     if module.children:
         return join_all(module.children[:8])
-    part = run.make(Module, place, frame.ctx, None, tag="part")
+    part = run.make(Module, place, frame.ctx, None, tag=f"part{id(module)}")
     part.open, part.where, part.part_of = True, module.where, module
     return part
 
