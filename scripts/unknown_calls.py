@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from ptlint.config import Config
 from ptlint.engine import KEPT_LINES
 from ptlint.facts import torch_api
-from ptlint.facts.events import Backward, Call, Event, Forward, Move, Placed, Read, Step
+from ptlint.facts.events import Backward, Call, Event, Forward, Move, Place, Placed, Read, Step
 from ptlint.facts.homes import Trees
 from ptlint.facts.program import ProgramFacts, analyse
 from ptlint.facts.values import UNSURE, Other, Unknown, options
@@ -52,10 +52,15 @@ class Tally:
             site = (str(event.place.path), event.place.start)
             if not event.name.startswith("."):
                 self.calls.add(site)
-            used = not isinstance(event.place.tree.parent(event.place.node), cst.Expr)
+            used = _is_used(event.place)
             if used and is_unknown(event) and id(event.place.node) not in understood:
                 self.unknown[event.name].add(site)
                 self.folders[event.name].add(folder)
+
+
+def _is_used(place: Place) -> bool:
+    """Whether something is done with the result of a call; a decorator that is not known is looked through."""
+    return isinstance(place.node, cst.Call) and not isinstance(place.tree.parent(place.node), (cst.Expr, cst.Decorator))
 
 
 def is_unknown(event: Call) -> bool:

@@ -240,3 +240,24 @@ for x in Samples(3):
 def test_files_that_import_from_one_another(tmp_path: Path) -> None:
     found = seen(tmp_path, "from a import f\nprobe.see(f)", a="from b import f\n", b="from a import f\n")
     assert isinstance(found[0], Unknown)
+
+
+def test_an_embedding_of_given_weights_is_frozen_unless_told_otherwise(tmp_path: Path) -> None:
+    text = """
+weights = torch.zeros(4, 2)
+probe.see(torch.nn.Embedding.from_pretrained(weights))
+probe.see(torch.nn.Embedding.from_pretrained(weights, freeze=False))
+"""
+    found = seen(tmp_path, text)
+    assert [value.frozen for value in found if isinstance(value, Module)] == [True, False]
+
+
+def test_packed_tensors_stay_where_they_are(tmp_path: Path) -> None:
+    text = """
+import einops
+packed, shapes = einops.pack([torch.zeros(2).cuda()], "* c")
+probe.see(packed)
+(back,) = einops.unpack(packed, shapes, "* c")
+probe.see(back)
+"""
+    assert [getattr(value, "where", None) for value in seen(tmp_path, text)] == [DEVICE, DEVICE]

@@ -11,7 +11,7 @@ from ptlint.facts.library.modules import put
 from ptlint.facts.library.options import parser_method
 from ptlint.facts.library.registry import models
 from ptlint.facts.operations import read
-from ptlint.facts.run import Run
+from ptlint.facts.run import Run, parts_of
 from ptlint.facts.values import (
     DEVICE,
     NONE,
@@ -62,6 +62,12 @@ def _apex(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> V
 @models("apex.amp.scale_loss")
 def _apex_loss(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
     return derived([args.get("loss", 0)])
+
+
+@models("einops.pack")
+def _pack(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
+    """One tensor of several, and the shapes that `unpack` needs."""
+    return Tuple((derived(parts_of(args.get("tensors", 0))), UNKNOWN))
 
 
 @models("torch.cuda.Event", "torch.Event")

@@ -136,6 +136,15 @@ def module_of(run: Run, cls: Lib, args: Arguments, place: Place, frame: Frame) -
     return module
 
 
+@models("torch.nn.Embedding.from_pretrained", "torch.nn.EmbeddingBag.from_pretrained")
+def _embedding(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
+    module = module_of(run, Lib(name.rpartition(".")[0]), Arguments(open=True), place, frame)
+    freeze = args.get("freeze", 1, Const(True))
+    if isinstance(module, Module):
+        module.frozen = isinstance(freeze, Const) and freeze.value is True
+    return module
+
+
 def wrap(run: Run, cls: Lib, wrapper: str, inner: Value, args: Arguments, place: Place, frame: Frame) -> Value:
     """DataParallel, DDP, FSDP, compile and their like around modules."""
     found: list[Value] = []
