@@ -25,7 +25,8 @@ class SyncInHotLoop(Rule):
     list of statements are one wait and one finding.
 
     Results that leave an evaluation loop (predictions for a file or a metric on the host) are one finding a loop, of
-    medium impact. Functions of libraries that copy what they are given (`save_image(t)`) need `--preview`.
+    medium impact; what functions that it calls take away is one more. Functions of libraries that copy what
+    they are given (`save_image(t)`) need `--preview`.
 
     ## Why it is slow
     Kernels are queued: Python runs ahead and hands over the next ones while the device works. A read can only be
@@ -38,7 +39,8 @@ class SyncInHotLoop(Rule):
       action, the next token, an array for another runtime (ONNX, OpenVINO) or for an algorithm of SciPy's.
     - Something else makes the host wait right there: a test of the same tensor (PTL205), a loop over the samples of a
       batch (PTL601), `torch.cuda.synchronize()`.
-    - Measurements: between synchronised readings of a clock, under a profiler, in a benchmark.
+    - Measurements: between synchronised readings of a clock, under a profiler, in a benchmark; not where the clock is
+      read every hundred steps only.
     - Code that has no accelerator, and loops that wait for a person.
 
     ## Example
