@@ -186,7 +186,6 @@ class _Analyst:
         self._project = project
         self._config = config
         self._explain = explain
-        self._new_trees = Trees
         self._trees = Trees()
 
     def judge(self, program: Program, entries: Iterable[Entry], blamed: str) -> Iterator[Finding]:
@@ -197,7 +196,7 @@ class _Analyst:
 
         # Programs share files: what one made of them serves the next, as long as there is not too much of it.
         if self._trees.lines > KEPT_LINES:
-            self._trees = self._new_trees()
+            self._trees.forget()
         try:
             with collection_paused():
                 facts = analyse(self._project, program, self._config, self._trees)

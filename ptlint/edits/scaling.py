@@ -147,7 +147,9 @@ def _known_in(place: Place, optimizer: Optimizer, step: Step) -> Ctx | None:
         return None
     if _receiver(step).startswith("self."):
         classes = [node for node in step.place.tree.ancestors(step.place.node) if isinstance(node, cst.ClassDef)]
-        if any(owner is cls for owner in owners for cls in classes):
+        # A method's tree holds a class of its own around it.
+        names = {owner.name.value for owner in owners if isinstance(owner, cst.ClassDef)}
+        if step.place.path == place.path and any(cls.name.value in names for cls in classes):
             return None
     if optimizer.ctx is None or optimizer.ctx.frame() is not step.ctx.frame():
         raise CannotEdit(f"make a `GradScaler` beside the optimizer, in line {place.row}, and pass it here")

@@ -8,9 +8,9 @@ import libcst as cst
 
 from ptlint.facts import classes, torch_api
 from ptlint.facts.arguments import Arguments
-from ptlint.facts.events import Ctx, Event, Forward, Place
+from ptlint.facts.events import Call, Ctx, Event, Forward, Place
 from ptlint.facts.homes import Frame, Home
-from ptlint.facts.run import MAX_DEPTH, MAX_WORK, Run
+from ptlint.facts.run import MAX_DEPTH, MAX_WORK, Followed, Run
 from ptlint.facts.values import (
     ATTACHED,
     DETACHED,
@@ -48,6 +48,12 @@ from ptlint.facts.values import (
     through,
 )
 
+MAX_PATHS = 12
+"""Calls of one function that are followed in a loop (see `_may_follow`)."""
+MAX_FOLLOWED_WORK = 20_000
+"""Expressions evaluated for the calls of one function in a loop, before a call on another path is followed."""
+MAX_FORWARD_WORK = 15_000
+"""Expressions evaluated in one call of a module from outside any module."""
 MAX_RECURSION = 2
 
 
@@ -135,15 +141,25 @@ def call_function(run: Run, function: Function, args: Arguments, place: Place, f
     if isinstance(node, cst.Lambda):
         return _call_lambda(run, function, args, place, frame)
     if function.self_value is not None and "static" not in function.flags:
+        if node.name.value == "step" and _is_environment(function.self_value):
+            run.emit(Call(place, frame.ctx, ".step", args.bind(()), UNKNOWN, function.self_value), "environment")
         args = args.prepend(function.self_value)
     too_deep = frame.ctx.depth > 160 or len(run.active) > MAX_DEPTH
     if too_deep or run.work > MAX_WORK or run.active.count(id(node)) >= MAX_RECURSION:
         return derived(args.all())
-    run.called.add(id(node))
+    run.called.add(id(function.head))
     if run.scope(node).has_yield and "contextmanager" not in function.flags:
         return _generator(function, args)
     ctx = frame.ctx.child("frame", _call_key(function, place), place)
     return _run_function(run, function, args, ctx, place, frame)
+
+
+def _is_environment(receiver: Value) -> bool:
+    """Whether an object of the project is one that agents act in: it is stepped, and can be set back."""
+    cls = receiver.cls if isinstance(receiver, Instance) else None
+    if not isinstance(cls, ProjectClass):
+        return False
+    return cls.find("reset") is not None or any(base.startswith(("gym.", "gymnasium.")) for base in cls.lib_bases)
 
 
 def _call_key(function: Function, place: Place) -> object:
@@ -202,16 +218,37 @@ def _run_function(run: Run, function: Function, args: Arguments, ctx: Ctx, place
     if found is not None:
         run.trace.repeat(ctx)
         return found[0]
+    ctx.sealed = run.forwards > 0
+    if not _may_follow(run, function, ctx):
+        return derived(args.all())
     ctx.function = function
     inner = _new_frame(run, function, args, _under_decorators(function, ctx, place))
     if inner is None:
         return derived(args.all())
     if "contextmanager" in function.flags:
         return _manage(run, inner, function, place, ctx)
+    before = run.work
     result = ctx.returned = _execute(run, inner, function)
+    followed = run.followed.get((id(function.head), id(ctx.zone)))
+    if followed is not None:
+        followed.work += run.work - before
     # What the key names by id is kept, so that the ids stay theirs.
     run.memo[memo] = (result, (args, function.scope))
     return result
+
+
+def _may_follow(run: Run, function: Function, ctx: Ctx) -> bool:
+    """Whether one more call of a function tells enough: a model of many layers calls some of them on thousands of
+    paths. Constructors are always followed, since what they make is unknown without."""
+    node = function.head
+    if isinstance(node, cst.FunctionDef) and node.name.value == "__init__":
+        return True
+    if ctx.sealed and run.work - run.forward_began > MAX_FORWARD_WORK:
+        return False
+    known = run.followed.setdefault((id(node), id(ctx.zone)), Followed())
+    if len(known.paths) < MAX_PATHS and known.work < MAX_FOLLOWED_WORK:
+        known.paths.add(id(ctx))
+    return id(ctx) in known.paths
 
 
 def _manage(run: Run, inner: Frame, function: Function, place: Place, ctx: Ctx) -> Value:
@@ -336,7 +373,13 @@ def call_module(run: Run, module: Module, args: Arguments, place: Place, frame: 
     event = Forward(place, frame.ctx, module, list(args.all()), outer=outer, method=method)
     before = run.trace.find(Forward, place, frame.ctx)
     run.emit(event)
-    result = _forward(run, module, args, place, frame)
+    if not run.forwards:
+        run.forward_began = run.work
+    run.forwards += 1
+    try:
+        result = _forward(run, module, args, place, frame)
+    finally:
+        run.forwards -= 1
     if outer and event.grad:
         result = in_lists(run, result, lambda item: through(item, event.token), place, frame)
     event.result = result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import libcst as cst
 
@@ -110,9 +111,7 @@ def apply_decorator(run: Run, wrapper: Value, value: Value, place: Place, frame:
 
 
 def _with_modes(function: Function, modes: tuple[Mode, ...]) -> Function:
-    made = Function(function.node, function.home, function.scope, function.tree, function.owner, function.self_value)
-    made.defaults = function.defaults
-    made.flags = function.flags
+    made = replace(function)
     made.modes = (*modes, *function.modes)
     return made
 

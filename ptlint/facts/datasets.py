@@ -295,7 +295,8 @@ def shards_itself(dataset: Obj) -> bool:
     return any(
         isinstance(node, (cst.Name, cst.Attribute)) and _last_name(node) == "get_worker_info"
         for cls in dataset.cls.mro()
-        for node in walk(cls.node, into_scopes=True)
+        for part in cls.code()
+        for node in walk(part, into_scopes=True)
     )
 
 

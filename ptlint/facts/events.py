@@ -86,7 +86,8 @@ class Ctx:
 
     __slots__ = (
         "_children", "backward", "depth", "forward", "function", "happened", "home", "items",
-        "kind", "mode", "once", "parent", "place", "pump", "rarity", "returned", "role", "step", "test", "waits",
+        "kind", "mode", "once", "parent", "place", "pump", "rarity", "returned", "role", "sealed", "step", "test",
+        "waits", "zone",
     )  # fmt: skip
 
     def __init__(self, kind: str, parent: Ctx | None, place: Place | None = None) -> None:
@@ -94,6 +95,9 @@ class Ctx:
         self.parent = parent
         self.place = place
         self.depth: int = parent.depth + 1 if parent is not None else 0
+        self.sealed: bool = parent is not None and parent.sealed  # under a module's forward
+        # The innermost loop around, outside all modules' forwards: one place for the engine to be thorough in.
+        self.zone: Ctx | None = self if kind == "loop" and not self.sealed else parent and parent.zone
         self.function: Function | None = None
         self.home: Any = None
         self.items: Value = UNKNOWN

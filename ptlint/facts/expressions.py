@@ -23,6 +23,7 @@ from ptlint.facts.values import (
     Array,
     Const,
     Function,
+    Imported,
     Lib,
     Mapping,
     Num,
@@ -68,11 +69,12 @@ def lookup(run: Run, name: str, frame: Frame) -> Value:
             if name not in current.globals_declared:
                 return current.locals[name]
         current = current.outer
-    if frame.at_top and name in frame.locals:
-        return frame.locals[name]
     home = frame.home
-    if name in home.globals:
-        return home.globals[name]
+    found = frame.locals.get(name) if frame.at_top else None
+    if found is None:
+        found = home.globals.get(name)
+    if found is not None:
+        return found.look_up() if isinstance(found, Imported) else found
     if name in home.binders or home.stars:
         value = run.global_value(home, name)
         if name in home.globals:

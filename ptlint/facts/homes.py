@@ -13,6 +13,7 @@ from ptlint.facts.values import Const, Function, ProjectClass, Value
 from ptlint.syntax.tree import SyntaxUnreadable, Tree
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from ptlint.outline.project import ProjectFile
@@ -23,25 +24,41 @@ class Trees:
     """The trees of statements, parsed when first asked for and shared by the programs of a run."""
 
     def __init__(self) -> None:
-        self._trees: dict[tuple[Path, int], Tree | None] = {}
+        self._trees: dict[tuple[Path, int, bool], Tree | None] = {}
         self._scopes: dict[int, tuple[cst.CSTNode, Scope]] = {}
         self._bound: dict[int, tuple[cst.CSTNode, set[str]]] = {}
         self._counters: dict[int, tuple[cst.CSTNode, set[str]]] = {}
         self._constants: dict[int, tuple[cst.CSTNode, Const]] = {}
         self.elsewhere: dict[tuple[Path, ...], frozenset[str]] = {}
-        self.lines = 0
+
+    def forget(self) -> None:
+        """Let go of all trees, and of what hangs on them."""
+        for held in (self._trees, self._scopes, self._bound, self._counters, self._constants):
+            held.clear()
 
     def tree(self, file: ProjectFile, statement: Statement) -> Tree | None:
-        """The tree of a statement, or None where libcst cannot read it."""
-        key = (file.path, statement.index)
+        """The tree of a statement, or None where libcst cannot read it; of a class without the bodies of its methods
+        (`Function.node` has them)."""
+        return self._parsed(file, statement, Tree.parse_class if statement.kind == "class" else Tree.parse)
+
+    def whole(self, file: ProjectFile, statement: Statement) -> Tree | None:
+        """The tree of a statement with all that it holds."""
+        return self._parsed(file, statement, Tree.parse)
+
+    def _parsed(self, file: ProjectFile, statement: Statement, parse: Callable[..., Tree]) -> Tree | None:
+        key = (file.path, statement.index, statement.kind == "class" and parse == Tree.parse)
         if key not in self._trees:
-            self.lines += statement.last_row - statement.first_row + 1
             try:
                 assert file.source is not None
-                self._trees[key] = Tree.parse(file.source, statement)
+                self._trees[key] = parse(file.source, statement)
             except SyntaxUnreadable:
                 self._trees[key] = None
         return self._trees[key]
+
+    @property
+    def lines(self) -> int:
+        """How many lines were parsed."""
+        return sum(tree.lines for tree in self._trees.values() if tree is not None)
 
     def scope(self, node: cst.CSTNode) -> Scope:
         """The scope of a node, worked out once."""

@@ -35,7 +35,7 @@ def imported(program: ProgramFacts, file: ProjectFile, name: str) -> Imported | 
         item for item in file.outline.imports if item.top and statement.first_row <= item.row <= statement.last_row
     )
     own = [item for item in items if (item.asname or item.name or item.module.partition(".")[0]) == name]
-    tree = program.run.trees.tree(file, statement)
+    tree = program.run.trees.whole(file, statement)
     if len(own) != 1 or tree is None:
         return None
     nodes = [node for line in tree.body if isinstance(line, cst.SimpleStatementLine) for node in line.body]

@@ -211,12 +211,12 @@ def makeup(module: Module) -> Makeup:
         for base in part.cls.lib_bases:
             if torch_api.is_module_class(base) and base != "torch.nn.Module":
                 layers.append(_layer(Module(None, None), Lib(base)))
-        called = _called_on_self(part.cls)
+        called, handed_on = _uses_of_self(part.cls)
         for name, value in part.attrs.items():
             for option in options(value):
                 # Of a library's model a part may be taken: `vgg19().features`.
                 if isinstance(option, Unknown) or (isinstance(option, Method) and _is_whole_model(option.receiver)):
-                    unclear = True
+                    unclear = unclear or name in handed_on or isinstance(option, Method)
                     complete = complete and name not in called
             if any(_is_parameter(option) for option in options(value)):
                 layers.append(Layer(PARAMETER, name, (None,)))
@@ -224,15 +224,31 @@ def makeup(module: Module) -> Makeup:
     return Makeup(made.layers, False) if unclear and not made.body else made
 
 
-def _called_on_self(cls: ProjectClass) -> set[str]:
-    """The attributes of `self` that a class calls."""
-    found: set[str] = set()
+def _uses_of_self(cls: ProjectClass) -> tuple[set[str], set[str]]:
+    """The attributes of `self` that a class calls, and those that it uses otherwise than as a number in a formula."""
+    called: set[str] = set()
+    found: list[cst.Attribute] = []
+    operands: set[int] = set()
     for owner in cls.mro():
-        for node in walk(owner.node, into_scopes=True):
-            func = node.func if isinstance(node, cst.Call) else None
-            if isinstance(func, cst.Attribute) and isinstance(func.value, cst.Name) and func.value.value == "self":
-                found.add(func.attr.value)
-    return found
+        for node in (node for part in owner.code() for node in walk(part, into_scopes=True)):
+            if isinstance(node, cst.Call) and (name := _attribute_of_self(node.func)):
+                called.add(name)
+            elif isinstance(node, cst.Attribute) and _attribute_of_self(node):
+                found.append(node)
+            elif isinstance(node, cst.BinaryOperation):
+                operands |= {id(node.left), id(node.right)}
+            elif isinstance(node, cst.Comparison):
+                operands |= {id(node.left), *(id(target.comparator) for target in node.comparisons)}
+            elif isinstance(node, (cst.AssignTarget, cst.AnnAssign, cst.AugAssign)):
+                operands.add(id(node.target))
+    return called, {node.attr.value for node in found if id(node) not in operands}
+
+
+def _attribute_of_self(node: cst.BaseExpression) -> str:
+    """The name of an attribute that is taken of `self`."""
+    if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and node.value.value == "self":
+        return node.attr.value
+    return ""
 
 
 def _is_whole_model(value: Value) -> bool:

@@ -70,9 +70,11 @@ def execute_program(run: Run) -> None:
         run.execute_top(entry, statement)
     for path in run.program.files:
         home = run.imported(path)
+        if not run.project.begins_with(path, run.program):
+            continue
         aliases = frozenset(_aliases(home))
         alone = [s for s in home.file.outline.statements if s.kind in ("def", "class") and worth_a_visit(s, aliases)]
-        if alone and run.project.programs_of(path)[0].entry == run.program.entry:
+        if alone:
             others = _elsewhere(run, path)
             for statement in alone:
                 _run_uncalled(run, home, statement.name or "", others)
@@ -146,8 +148,10 @@ def _run_uncalled(run: Run, home: Home, name: str, others: frozenset[str]) -> No
 
 
 def _run_function(run: Run, home: Home, function: Function, receiver: Value | None = None) -> None:
+    if id(function.head) in run.called or not isinstance(function.head, cst.FunctionDef):
+        return
     node, tree = function.node, function.tree
-    if id(node) in run.called or tree is None or not isinstance(node, cst.FunctionDef):
+    if tree is None:
         return
     ctx = run.root.child("module", ("alone", id(node)))
     ctx.home = home
@@ -164,12 +168,12 @@ def _run_class(run: Run, home: Home, cls: ProjectClass, others: frozenset[str]) 
         member
         for name, member in cls.members.items()
         if isinstance(member, Function)
-        and id(member.node) not in run.called
+        and id(member.head) not in run.called
         and not (name in others and cls.name in others)
     ]
     if not methods:
         return
-    tree = methods[0].tree
+    tree = methods[0].head_tree
     if tree is None:
         return
     receiver: Value | None = run.instance_of(cls)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,6 +22,7 @@ from ptlint.facts.values import (
     Dataset,
     FileRef,
     Function,
+    Imported,
     Instance,
     Items,
     Lib,
@@ -56,6 +58,14 @@ MAX_WORK = 400_000
 MAX_DEPTH = 24
 
 
+@dataclass(slots=True)
+class Followed:
+    """The calls of a function that were followed in one zone (`Ctx.zone`), and the work that they took."""
+
+    paths: set[int] = field(default_factory=set)
+    work: int = 0
+
+
 class Run:
     """One program's execution. Files run when imported, functions when called, both abstractly."""
 
@@ -74,6 +84,9 @@ class Run:
         self.objects: dict[tuple[int, int, str], Obj] = {}
         self.memo: dict[object, tuple[Value, object]] = {}
         self.active: list[int] = []
+        self.forwards = 0  # calls of modules that are being run, one inside another
+        self.forward_began = 0  # how much work had been done when the outermost of them began
+        self.followed: dict[tuple[int, int], Followed] = {}  # by function and zone
         self.called: set[int] = set()
         self.containers: set[int] = set()  # whose children are being run
         self.grad_off = False
@@ -198,8 +211,9 @@ class Run:
         if name not in home.globals and name in home.imports:
             home.globals[name] = UNKNOWN  # files may import a name from one another
             home.globals[name] = self.import_from(home, *home.imports[name])
-        if name in home.globals:
-            return home.globals[name]
+        known = home.globals.get(name)
+        if known is not None:
+            return known.look_up() if isinstance(known, Imported) else known
         for statement in home.stars:
             self.execute_top(home, statement)
         found = self._star_value(home, name, set()) if not name.startswith("_") else None

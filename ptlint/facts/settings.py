@@ -80,7 +80,7 @@ def mentions(facts: ProgramFacts, name: str) -> int:
     for path in facts.program.files:
         file = facts.project.file(path)
         for statement in file.outline.statements:
-            tree = facts.run.trees.tree(file, statement) if name in statement.words else None
+            tree = facts.run.trees.whole(file, statement) if name in statement.words else None
             if tree is not None:
                 found += sum(node.evaluated_value == name for node in tree.nodes(cst.SimpleString))
     return found

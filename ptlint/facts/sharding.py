@@ -85,7 +85,7 @@ def speaks_of_ranks(facts: ProgramFacts, use: LoaderUse) -> bool:
 
     for option in options(use.loader.dataset()):
         if isinstance(option, Obj) and isinstance(option.cls, ProjectClass):
-            if any(mentions(cls.node) for cls in option.cls.mro()):
+            if any(mentions(node) for cls in option.cls.mro() for node in cls.code()):
                 return True
         if isinstance(option, Obj) and option.place is not None and mentions(option.place.node):
             return True
@@ -104,7 +104,7 @@ def _names_of_ranks(facts: ProgramFacts) -> Iterator[str]:
     for path in facts.program.files:
         file = facts.project.file(path)
         for statement in file.outline.statements:
-            tree = facts.run.trees.tree(file, statement) if any(map(_is_of_ranks, statement.words)) else None
+            tree = facts.run.trees.whole(file, statement) if any(map(_is_of_ranks, statement.words)) else None
             for node in tree.nodes(cst.Assign) if tree is not None else ():
                 if _is_number_of_ranks(node.value):
                     yield from (name for target in node.targets for name in target_names(target.target))

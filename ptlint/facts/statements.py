@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import libcst as cst
@@ -17,6 +18,7 @@ from ptlint.facts.values import (
     NONE,
     UNKNOWN,
     Const,
+    Imported,
     Num,
     Value,
     came_of,
@@ -161,9 +163,14 @@ def _import_from(run: Run, node: cst.ImportFrom, frame: Frame) -> None:
     if isinstance(node.names, cst.ImportStar):
         run.import_star(frame.home, module, level)
         return
+    # A package's own file may import a thousand names, of which a program uses three.
+    path = run.resolve(frame.home, module, level) if frame.at_top else None
+    if path is not None:
+        run.imported(path)
     for alias in node.names:
         name = _dotted(alias.name)
-        frame.locals[_alias_name(alias) or name] = run.import_from(frame.home, module, level, name)
+        find = partial(run.import_from, frame.home, module, level, name)
+        frame.locals[_alias_name(alias) or name] = Imported(find) if path is not None else find()
 
 
 def _dotted(node: cst.BaseExpression) -> str:

@@ -360,7 +360,8 @@ def _speaks_of_freezing(cls: ProjectClass) -> bool:
     return any(
         isinstance(node, cst.Name) and node.value in _FREEZES
         for owner in cls.mro()
-        for node in walk(owner.node, into_scopes=True)
+        for part in owner.code()
+        for node in walk(part, into_scopes=True)
     )
 
 

@@ -490,19 +490,29 @@ class Other(Obj):
 class Function(Value):
     """A project function with its closure. `self_value` once bound; `modes` that decorators put around it."""
 
-    node: cst.FunctionDef | cst.Lambda
+    head: cst.FunctionDef | cst.Lambda
     home: Any
     scope: Any
-    tree: Tree | None
+    head_tree: Tree | None
     owner: ProjectClass | None = None
     self_value: Value | None = None
     modes: tuple[Mode, ...] = ()
     flags: frozenset[str] = frozenset()
     defaults: dict[str, Value] = field(default_factory=dict)
 
+    @property
+    def node(self) -> cst.FunctionDef | cst.Lambda:
+        """The function as a whole; `head`, which a class holds, may lack the body."""
+        return self.head if self.head_tree is None else self.head_tree.whole(self.head)[1]
+
+    @property
+    def tree(self) -> Tree | None:
+        """The tree that `node` stands in."""
+        return self.head_tree and self.head_tree.whole(self.head)[0]
+
     def key(self) -> object:
         bound = self.self_value.key() if self.self_value is not None else 0
-        return ("f", id(self.node), id(self.scope), bound, tuple(mode.key() for mode in self.modes))
+        return ("f", id(self.head), id(self.scope), bound, tuple(mode.key() for mode in self.modes))
 
     def bind(self, receiver: Value) -> Function:
         return replace(self, self_value=receiver)
@@ -562,6 +572,11 @@ class ProjectClass(Value):
                 return cls.members[name]
         return None
 
+    def code(self) -> Iterator[cst.CSTNode]:
+        """The class, and its methods with their bodies."""
+        yield self.node
+        yield from (member.node for member in self.members.values() if isinstance(member, Function))
+
     @property
     def lib_bases(self) -> tuple[str, ...]:
         return tuple(base.name for cls in self.mro() for base in cls.bases if isinstance(base, Lib))
@@ -613,9 +628,27 @@ class CallArgs:
         return self.bound.get(name, default)
 
 
+class Imported(Value):
+    """A global name from another file of the program, looked up when somebody asks for it."""
+
+    __slots__ = ("_find", "_found")
+
+    def __init__(self, find: Callable[[], Value]) -> None:
+        self._find = find
+        self._found: Value | None = None
+
+    def look_up(self) -> Value:
+        if self._found is None:
+            self._found = UNKNOWN  # files may import a name from one another
+            self._found = self._find()
+        return self._found
+
+
 def options(value: Value) -> tuple[Value, ...]:
     """The alternatives of a value (itself when there is one)."""
-    return value.options if isinstance(value, Join) else (value,)
+    if isinstance(value, Join):
+        return value.options
+    return options(value.look_up()) if isinstance(value, Imported) else (value,)
 
 
 def pick(value: Value, kind: type | tuple[type, ...]) -> list[Any]:

@@ -43,6 +43,7 @@ class ImportGraph:
         self._last_folder = ""
         self._last_found: dict[int, list[int]] = {}
         self._reach = self._entries(has_main_guard)
+        self._first: dict[int, int] = {}
 
     @property
     def entries(self) -> list[str]:
@@ -56,6 +57,16 @@ class ImportGraph:
         found = {number for number in numbers if self._is_test[number]}
         found.update(entry for entry, reached in self._reach.items() if reached & wanted)
         return [self._files[entry] for entry in sorted(found)]
+
+    def first_reaching(self, path: str) -> str | None:
+        """The first entry whose program holds a file."""
+        if not self._first:
+            known = 0
+            for entry, reached in self._reach.items():
+                self._first.update((number, entry) for number in _bits(reached & ~known))
+                known |= reached
+        first = self._first.get(self._numbers[path])
+        return self._files[first] if first is not None else None
 
     def order(self, entry: str) -> list[str]:
         """The files of an entry's program, breadth first in the order of its imports."""

@@ -132,6 +132,10 @@ class Project:
             self._forget_listing()
         return tuple(map(self._program, self._graph.entries_reaching(names)))
 
+    def begins_with(self, path: Path, program: Program) -> bool:
+        """Whether a program is the first, by entry, of those that hold a file (a test is its own)."""
+        return self._graph.first_reaching(str(path)) in (str(program.entry), None)
+
     def with_overlay(self, overlay: Mapping[Path, str | SourceFile]) -> Project:
         """The same project with other texts on top of this one's; what does not change is not read again."""
         added = {_absolute(path): text for path, text in overlay.items()}

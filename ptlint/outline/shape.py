@@ -28,6 +28,19 @@ class Statement:
     words: frozenset[str]
     dotted: frozenset[str]
     nodes: frozenset[str]
+    methods: tuple[Method, ...] = ()
+    """Of a class: the functions directly in its body, in order."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A function in the body of a class: its first row (decorators included), the row of its first statement, its
+    last row; `one_line` where the body does not begin on a row of its own."""
+
+    first_row: int
+    body_row: int
+    last_row: int
+    one_line: bool
 
 
 @dataclass(frozen=True)

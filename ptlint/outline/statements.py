@@ -7,7 +7,7 @@ the depth of nesting, which the layers above need bounded.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from operator import attrgetter
 from sys import intern
@@ -18,7 +18,7 @@ from ptlint.outline.binds import names_bound
 from ptlint.outline.collector import collection_paused
 from ptlint.outline.parse import ParseError, parse
 from ptlint.outline.rows import grouped_by_row
-from ptlint.outline.shape import Import, Outline, OutlineError, Statement
+from ptlint.outline.shape import Import, Method, Outline, OutlineError, Statement
 from ptlint.outline.unparsed import unparsed
 from ptlint.source.text import line_starts
 
@@ -106,8 +106,23 @@ class _Reader:
                 frozenset(words),
                 frozenset(dotted),
                 _names_of(kinds),
+                tuple(self._methods(first)) if isinstance(first, ast.ClassDef) and len(group) == 1 else (),
             )
         )
+
+    def _methods(self, node: ast.ClassDef) -> Iterator[Method]:
+        for member in node.body:
+            if isinstance(member, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                body = member.body[0]
+                row = self._first_row(body)
+                before = self._text[self._row_start(row) :][: body.col_offset]
+                own_row = row > member.lineno and not before.strip()
+                yield Method(self._first_row(member), row, member.end_lineno or row, not own_row)
+
+    def _row_start(self, row: int) -> int:
+        if self._starts is None:
+            self._starts = line_starts(self._text)
+        return self._starts[row - 1]
 
     def _gather(self, statement: ast.stmt, words: set[str], dotted: set[str], kinds: set[type]) -> None:
         """Fill the sets with what the statement's tree holds. This is the hot loop of the whole outline."""
@@ -187,10 +202,8 @@ class _Reader:
         if not decorators:
             return node.lineno
         row = decorators[0].lineno
-        if self._starts is None:
-            self._starts = line_starts(self._text)
         # A decorator in parentheses may begin on a row below its `@`.
-        while row > 1 and not self._text.startswith("@", self._starts[row - 1]):
+        while row > 1 and not self._text.startswith("@", self._row_start(row) + node.col_offset):
             row -= 1
         return row
 

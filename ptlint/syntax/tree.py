@@ -14,6 +14,7 @@ from ptlint.syntax.fields import children, fields_of
 from ptlint.syntax.spans import Spans, spans_of, with_deep_stack
 
 if TYPE_CHECKING:
+    from ptlint.outline.shape import Method
     from ptlint.outline.statements import Statement
     from ptlint.source.text import SourceFile
 
@@ -25,6 +26,10 @@ _Node = TypeVar("_Node", bound=cst.CSTNode)
 # Python's tokenizer forgets the columns before a form feed in a line's indentation; libcst would repeat it on each
 # line of the block.
 _FORM_FEED_INDENT = re.compile(r"(?:(?<=[\r\n])|\A)[ \t\f]*\f")
+
+
+_NO_BODY = "0"
+"""Stands for the body of a function that was left out."""
 
 
 class SyntaxUnreadable(Exception):  # noqa: N818  says what happened
@@ -54,7 +59,11 @@ class Tree:
         self._order: list[cst.CSTNode] = []
         self._kinds: dict[type[cst.CSTNode], list[cst.CSTNode]] = {}
         self._spans: Spans | None = None
+        self._text = source.text[start:end]
         self._cuts: tuple[list[int], list[int]] = ([], [])
+        self._above = 0  # characters parsed in front of the text at `start`
+        self._bodies: dict[int, Method] = {}
+        self._wholes: dict[int, tuple[Tree, cst.FunctionDef]] = {}
 
     @classmethod
     def parse(cls, source: SourceFile, statement: Statement) -> Tree:
@@ -73,8 +82,76 @@ class Tree:
             text, cuts = _without_form_feed_indents(text, start)
         module = _parse(text, first_row)
         tree = cls(source, module, start, end, first_row=first_row)
-        tree._cuts = cuts
+        tree._text, tree._cuts = text, cuts
         return tree
+
+    @classmethod
+    def parse_class(cls, source: SourceFile, statement: Statement) -> Tree:
+        """Parse a class without the bodies of its methods, of which few are ever asked for (see `whole`)."""
+        starts = source.line_starts
+        cut = [method for method in statement.methods if not method.one_line]
+        start = starts[statement.first_row - 1]
+        end = starts[statement.last_row] if statement.last_row < len(starts) else len(source.text)
+        if not cut or "\f" in source.text[start:end]:
+            return cls.parse(source, statement)
+        pieces: list[str] = []
+        cuts: tuple[list[int], list[int]] = ([], [])
+        done, total = start, 0
+        for method in cut:
+            row = source.text[starts[method.body_row - 1] : _end_of_row(source, method.body_row)]
+            first = starts[method.body_row - 1] + len(row) - len(row.lstrip())
+            last = _end_of_row(source, method.last_row)
+            pieces += (source.text[done:first], _NO_BODY)
+            cuts[0].append(first + len(_NO_BODY) - total)
+            total += last - first - len(_NO_BODY)
+            cuts[1].append(total)
+            done = last
+        pieces.append(source.text[done:end])
+        text = "".join(pieces)
+        tree = cls(source, _parse(text, statement.first_row), start, end, first_row=statement.first_row)
+        tree._text, tree._cuts = text, cuts
+        definition = tree.module.body[0]
+        assert isinstance(definition, cst.ClassDef)
+        heads = [member for member in definition.body.body if isinstance(member, cst.FunctionDef)]
+        for head, method in zip(heads, statement.methods, strict=True):
+            if not method.one_line:
+                tree._bodies[id(head)] = method
+        return tree
+
+    def whole(self, head: _Node) -> tuple[Tree, _Node]:
+        """A function with its body, and the tree that holds it; raises `SyntaxUnreadable`.
+
+        `head` itself in this tree, unless that is the tree of a class and left the body out.
+        """
+        method = self._bodies.get(id(head))
+        if method is None:
+            return self, head
+        found = self._wholes.get(id(head))
+        if found is None:
+            found = self._wholes[id(head)] = self._parse_method(method)
+        return cast("tuple[Tree, _Node]", found)
+
+    def _parse_method(self, method: Method) -> tuple[Tree, cst.FunctionDef]:
+        starts, text = self.source.line_starts, self.source.text
+        start = starts[method.first_row - 1]
+        end = starts[method.last_row] if method.last_row < len(starts) else len(text)
+        owner = self.module.body[0]
+        assert isinstance(owner, cst.ClassDef)
+        # Indented as it is, it needs something to stand in; what asks for the class around it finds one.
+        above = f"class {owner.name.value}:\n"
+        module = _parse(above + text[start:end], method.first_row - 1)
+        tree = Tree(self.source, module, start, end, first_row=method.first_row)
+        tree._text, tree._above = above + text[start:end], len(above)
+        around = module.body[0]
+        assert isinstance(around, cst.ClassDef)
+        function = around.body.body[0]
+        assert isinstance(function, cst.FunctionDef)
+        return tree, function
+
+    @property
+    def lines(self) -> int:
+        """How many lines were parsed for it so far."""
+        return self._text.count("\n") + sum(tree.lines for tree, _ in self._wholes.values())
 
     @property
     def body(self) -> Sequence[cst.SimpleStatementLine | cst.BaseCompoundStatement]:
@@ -212,11 +289,18 @@ class Tree:
 
     def _find_spans(self) -> Spans:
         with collection_paused():
-            spans = spans_of(self.module, self.source.text[self.start : self.end], self.start)
+            spans = spans_of(self.module, self._text, self.start - self._above)
         if self._cuts[0]:
             spans = _widened(spans, self._cuts)
         self._spans = spans
         return spans
+
+
+def _end_of_row(source: SourceFile, row: int) -> int:
+    """Where a row ends, its newline left out."""
+    starts = source.line_starts
+    end = starts[row] if row < len(starts) else len(source.text)
+    return starts[row - 1] + len(source.text[starts[row - 1] : end].rstrip("\r\n"))
 
 
 def _parse(text: str, first_row: int) -> cst.Module:
