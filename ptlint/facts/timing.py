@@ -29,6 +29,7 @@ from ptlint.facts.events import (
     Test,
     Trace,
 )
+from ptlint.facts.roles import TRAINING
 from ptlint.facts.scopes import bound_names, target_names
 from ptlint.facts.values import (
     DEVICE,
@@ -53,11 +54,17 @@ _WAITING_CALLS = frozenset(
 
 @dataclass(frozen=True)
 class Span:
-    """The time between two readings of a clock, worked out at `place`."""
+    """The time between two readings of a clock, worked out at `place`.
+
+    `since_then`: it began before the loop in which it ends, and that loop never sets it back: the time so far.
+    `lap`: it goes from iteration to iteration (or is the first of these): a meter of whole iterations.
+    """
 
     start: Clock
     end: Clock
     place: Place
+    since_then: bool = False
+    lap: bool = False
 
     @property
     def wraps(self) -> bool:
@@ -104,7 +111,7 @@ class Timing:
     def _sort(self, event: Event) -> None:
         if isinstance(event, Elapsed):
             self.spans.extend(
-                Span(start, end, event.place)
+                Span(start, end, event.place, not _is_set_back(event, end), _is_lap(event, end))
                 for end in event.ends
                 for start in event.starts
                 if start is not end and _same_run(start, end)
@@ -125,22 +132,45 @@ class Timing:
         """Whether an event belongs to a measurement: there the host has to wait."""
         if any(mode.kind == "profiler" and mode.name.endswith(".profile") for mode in event.ctx.modes()):
             return True
-        if self._after_synchronize(event):
-            return True
-        if any(self.synchronized(span) and span.covers(event) and not _goes_round(span, event) for span in self.spans):
+        if self._is_timed(event) or self._after_synchronize(event):
             return True
         return any(self.is_benchmark(loop) for loop in event.ctx.loops())
 
+    def _is_timed(self, event: Event) -> bool:
+        """Whether an event stands in a span that holds the device's work. A meter that shows how long the steps of a
+        training take is no reason to wait in each of them."""
+        trains = any(loop.role == TRAINING for loop in event.ctx.loops())
+        return any(
+            span.covers(event)
+            and not (span.lap and trains)
+            and not _goes_round(span, event)
+            and self.synchronized(span)
+            for span in self.spans
+        )
+
     def _after_synchronize(self, event: Event) -> bool:
-        """Whether the device was already idle: nothing was launched since the last `synchronize()`."""
+        """Whether the device was already idle: nothing was launched since a measurement's `synchronize()`."""
         at = bisect_left(self._launches, event.order)
         last = self._launches[at - 1] if at else -1
-        return any(last < call.order < event.order for call in self._synchronized if _same_run(call, event))
+        return any(
+            last < call.order < event.order and _same_run(call, event) and self._is_for_a_clock(call)
+            for call in self._synchronized
+        )
+
+    def _is_for_a_clock(self, call: Call) -> bool:
+        """Whether a `synchronize()` belongs to a measurement, by a clock or by events."""
+        frame = call.ctx.frame()
+        return self._is_timed(call) or any(record.ctx.frame() is frame for record in self._recorded)
 
     def synchronized(self, span: Span) -> bool:
-        """Whether somebody took care that a span holds the device's work: `synchronize()` right before its end."""
-        before = [event for event in self._synchronized if span.covers(event)]
-        return any(not self._launched_between(event, span.end) for event in before)
+        """Whether somebody took care that a span holds the device's work: `synchronize()` right before its end.
+
+        One in each iteration of a loop that is over by then was not meant for it.
+        """
+        return any(
+            span.covers(event) and _ends_in_loop_of(span, event) and not self._launched_between(event, span.end)
+            for event in self._synchronized
+        )
 
     def _launched_between(self, event: Event, end: Event) -> bool:
         low, high = bisect_right(self._launches, event.order), bisect_left(self._launches, end.order)
@@ -158,13 +188,25 @@ class Timing:
     def unfinished(self, span: Span) -> Event | None:
         """The device work that a span times without its being done: the figure is that of the launch."""
         last = self._last_work(span)
-        if last is None or span.end.decides:
+        if last is None or span.end.decides or span.since_then:
             return None
         if isinstance(last, Forward) and last.method not in ("", "forward"):
             return None  # `model.generate(x)`: code that cannot be read, and may well look at what it makes
-        # A loop that waits in each iteration, before or after its clock is read, goes at the pace of the device.
+        # A loop that waits in each iteration goes at the pace of the device, and so does what times all of it; what
+        # times a part of an iteration, and waits elsewhere in it, does not.
+        if self._is_part(span, last):
+            return last
         loops = {id(loop): loop for event in (last, span.end) for loop in list(event.ctx.loops())[:1]}
         return None if any(self._waits_each_iteration(loop) for loop in loops.values()) else last
+
+    def _is_part(self, span: Span, last: Event) -> bool:
+        """Whether a span is a part of one iteration in which the host reads nothing back."""
+        own = span.loop
+        if own is None or span.wraps or next(iter(span.end.ctx.loops())) is not own:
+            return False
+        if any(loop.role and loop.inside(own) for loop in last.ctx.loops() if loop is not own):
+            return False
+        return not any(span.covers(event) for event in self.waits if not isinstance(event, Move))
 
     def _last_work(self, span: Span) -> Event | None:
         """The last device work in a span that nothing in it waits for."""
@@ -181,6 +223,23 @@ class Timing:
             event.ctx.inside(loop) and not isinstance(event, Move) and not _seldom(event.ctx, loop)
             for event in self.waits
         )
+
+
+def _is_set_back(event: Elapsed, end: Clock) -> bool:
+    """Whether a time that ends in a loop begins in that loop too, or a turn before: not only before it."""
+    loop = next(iter(end.ctx.loops()), None)
+    return loop is None or any(start.ctx.inside(loop) for start in event.starts)
+
+
+def _is_lap(event: Elapsed, end: Clock) -> bool:
+    """Whether what is worked out began in the iteration before, from the second iteration on."""
+    loop = next(iter(end.ctx.loops()), None)
+    return loop is not None and any(start.order > end.order and start.ctx.inside(loop) for start in event.starts)
+
+
+def _ends_in_loop_of(span: Span, event: Event) -> bool:
+    loop = next(iter(event.ctx.loops()), None)
+    return loop is None or span.end.ctx.inside(loop)
 
 
 def _goes_round(span: Span, event: Event) -> bool:

@@ -38,9 +38,9 @@ class SyncInHotLoop(Rule):
     - The loop needs the value to go on: it decides a `break`, `continue`, `return` or `raise`, it is an environment's
       action, the next token, an array for another runtime (ONNX, OpenVINO) or for an algorithm of SciPy's.
     - Something else makes the host wait right there: a test of the same tensor (PTL205), a loop over the samples of a
-      batch (PTL601), `torch.cuda.synchronize()`.
+      batch (PTL601), a `torch.cuda.synchronize()` that a measurement needs.
     - Measurements: between synchronised readings of a clock, under a profiler, in a benchmark; not where the clock is
-      read every hundred steps only.
+      read every hundred steps only, or is a meter that shows how long training steps take.
     - Code that has no accelerator, and loops that wait for a person.
 
     ## Example

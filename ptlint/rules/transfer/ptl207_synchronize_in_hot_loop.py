@@ -29,7 +29,8 @@ class SynchronizeInHotLoop(Rule):
     stream.
 
     ## When it stays silent
-    - The code measures: a clock or an event is read in the same function or loop, or a profiler is on.
+    - The code measures: a clock or an event is read in the same function or loop, or a profiler is on. The clock of a
+      generator that only shows progress (`for batch in logger.log_every(loader):`) does not count.
     - The program uses streams of its own or captures graphs, where a wait may be needed for correctness.
     - The call comes only now and then: under a counter's modulo, a flag, in `except`.
 
