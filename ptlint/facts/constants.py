@@ -55,12 +55,13 @@ def resent(program: ProgramFacts) -> Iterator[Resent]:
     """What hot code and `forward` methods send to the device again and again."""
     if not program.accelerated:
         return
-    for event in (*program.events(Call), *program.events(Move), *program.events(Placed)):
+    calls = [event for event in program.events(Call) if event.name in _FROM_LISTS]
+    for event in (*calls, *program.events(Move), *program.events(Placed)):
         within = repeats(program, event)
         if within is None or program.off_path(event.ctx) or is_cached(event.place):
             continue
         if isinstance(event, Call):
-            lists = event.name in _FROM_LISTS and (_is_list(event) or _is_repeated(program, event, within))
+            lists = _is_list(event) or _is_repeated(program, event, within)
             if lists and _on_device(event) and not _is_changed(event.place):
                 yield Resent(event.place, LITERAL, within)
         elif isinstance(event, Move):

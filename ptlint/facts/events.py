@@ -86,8 +86,8 @@ class Ctx:
 
     __slots__ = (
         "_children", "backward", "depth", "forward", "function", "happened", "home", "items",
-        "kind", "mode", "once", "parent", "place", "pump", "rarity", "returned", "role", "sealed", "step", "test",
-        "waits", "zone",
+        "kind", "managed", "mode", "once", "parent", "place", "pump", "rarity", "returned", "role", "sealed", "step",
+        "test", "waits", "zone",
     )  # fmt: skip
 
     def __init__(self, kind: str, parent: Ctx | None, place: Place | None = None) -> None:
@@ -95,6 +95,7 @@ class Ctx:
         self.parent = parent
         self.place = place
         self.depth: int = parent.depth + 1 if parent is not None else 0
+        self.managed: Ctx | None = self if kind == "mode" else parent and parent.managed  # the innermost mode around
         self.sealed: bool = parent is not None and parent.sealed  # under a module's forward
         # The innermost loop around, outside all modules' forwards: one place for the engine to be thorough in.
         self.zone: Ctx | None = self if kind == "loop" and not self.sealed else parent and parent.zone
@@ -161,9 +162,11 @@ class Ctx:
 
     def modes(self) -> Iterator[Mode]:
         """The context managers in force, innermost first."""
-        for ctx in self.up():
-            if ctx.kind == "mode" and ctx.mode is not None:
+        ctx = self.managed
+        while ctx is not None:
+            if ctx.mode is not None:
                 yield ctx.mode
+            ctx = ctx.parent.managed if ctx.parent is not None else None
 
 
 @dataclass(eq=False, slots=True)

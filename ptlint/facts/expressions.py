@@ -53,10 +53,9 @@ def evaluate(run: Run, node: cst.BaseExpression, frame: Frame) -> Value:
     if handler is None or run.nesting > MAX_NESTING:
         return UNKNOWN
     run.nesting += 1
-    try:
-        return handler(run, node, frame)
-    finally:
-        run.nesting -= 1
+    value = handler(run, node, frame)
+    run.nesting -= 1
+    return value
 
 
 def lookup(run: Run, name: str, frame: Frame) -> Value:

@@ -39,6 +39,7 @@ class Roles:
         self._events = list(trace)
         self._under: dict[int, set[Event]] = {}
         self._loops: dict[int, Ctx] = {}
+        self._noted: set[int] = set()  # contexts whose loops are known
         self.fed: set[int] = set()
         self._fed_from: set[int] = set()  # what is gone over, as written, where its items are fed to something
         self._collect()
@@ -98,6 +99,9 @@ class Roles:
         relevant = isinstance(event, (Forward, Backward, Step))
         rare = False
         for ctx in event.ctx.up():
+            if not relevant and id(ctx) in self._noted:
+                return
+            self._noted.add(id(ctx))
             if ctx.kind == "guard" and ctx.rarity in (guards.RARE, guards.EXCEPT, guards.OFF_PATH) and not ctx.step:
                 rare = True
             elif ctx.kind == "loop" and not ctx.pump:

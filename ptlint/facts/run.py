@@ -28,6 +28,7 @@ from ptlint.facts.values import (
     Lib,
     Loader,
     Mapping,
+    Method,
     Module,
     Num,
     Obj,
@@ -70,6 +71,10 @@ class Run:
     """One program's execution. Files run when imported, functions when called, both abstractly."""
 
     def __init__(self, project: Project, program: Program, config: Config, trees: Trees) -> None:
+        from ptlint.facts import calls, expressions
+
+        self._evaluate = expressions.evaluate
+        self._call = calls.call
         self.project = project
         self.program = program
         self.config = config
@@ -273,14 +278,10 @@ class Run:
     # Front doors of the other modules, so that these need not import each other
 
     def evaluate(self, node: cst.BaseExpression, frame: Frame) -> Value:
-        from ptlint.facts import expressions
-
-        return expressions.evaluate(self, node, frame)
+        return self._evaluate(self, node, frame)
 
     def call(self, function: Value, args: Any, place: Place, frame: Frame) -> Value:
-        from ptlint.facts import calls
-
-        return calls.call(self, function, args, place, frame)
+        return self._call(self, function, args, place, frame)
 
     def evaluate_index(self, node: cst.Subscript, frame: Frame) -> Value:
         from ptlint.facts import displays
@@ -388,7 +389,7 @@ class Run:
                     stack.append(option.item)
                 elif isinstance(option, Tensor):
                     optimizer.tensors = True
-                elif isinstance(option, Unknown):
+                elif isinstance(option, (Unknown, Method)):
                     optimizer.opaque = True
         optimizer.modules = tuple(modules)
 

@@ -79,7 +79,7 @@ class Scope:
                 elif kind is cst.Global or kind is cst.Nonlocal:
                     self._globals.update(item.name.value for item in current.names)
                 own = current is node or kind not in _SCOPES
-            stack.extend((child, own) for child in children(current))
+            stack += [(child, own) for child in children(current)]
 
 
 _SCOPES = frozenset({cst.FunctionDef, cst.ClassDef, cst.Lambda})
@@ -97,7 +97,9 @@ def walk(node: cst.CSTNode, *, into_scopes: bool = False) -> Iterator[cst.CSTNod
         yield current
         if not into_scopes and current is not node and type(current) in _SCOPES:
             continue
-        stack.extend(reversed(list(children(current))))
+        below = children(current)
+        below.reverse()
+        stack += below
 
 
 def target_names(target: cst.CSTNode) -> Iterator[str]:

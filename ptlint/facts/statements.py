@@ -65,7 +65,8 @@ def merge(states: Iterable[Locals]) -> Locals | None:
             continue
         for name, value in state.items():
             old = result.get(name)
-            result[name] = value if old is None else join(old, value)
+            if old is not value:
+                result[name] = value if old is None else join(old, value)
     return result
 
 

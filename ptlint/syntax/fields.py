@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from collections.abc import Iterator
 
 import libcst as cst
 
@@ -91,13 +90,22 @@ def fields_of(kind: type[cst.CSTNode]) -> tuple[str, ...]:
     return found
 
 
-def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+_is_node: dict[type, bool] = {}
+
+
+def children(node: cst.CSTNode) -> list[cst.CSTNode]:
     """The meaningful nodes directly below `node`, in source order."""
-    for name in fields_of(type(node)):
+    below: list[cst.CSTNode] = []
+    for name in fields_of(node.__class__):
         value = getattr(node, name)
-        if value is None:
+        kind = value.__class__
+        if kind is tuple or kind is list:
+            below += value
             continue
-        if isinstance(value, cst.CSTNode):
-            yield value
-        elif isinstance(value, (tuple, list)):
-            yield from value
+        # libcst's classes are ABCs, whose isinstance() is slow.
+        known = _is_node.get(kind)
+        if known is None:
+            known = _is_node[kind] = issubclass(kind, cst.CSTNode)
+        if known:
+            below.append(value)
+    return below

@@ -160,7 +160,7 @@ class Tree:
 
     # Structure
 
-    def children(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    def children(self, node: cst.CSTNode) -> list[cst.CSTNode]:
         """The meaningful nodes directly below `node`, in source order: no white space, commas or operators."""
         return children(node)
 
@@ -192,7 +192,7 @@ class Tree:
         while stack:
             here = stack.pop()
             yield here
-            below = list(children(here))
+            below = children(here)
             below.reverse()
             stack += below
 
