@@ -191,6 +191,8 @@ def _module_attribute(run: Run, base: Module, name: str) -> Value:
     core = base.core
     if name in ("weight", "bias") and isinstance(core.cls, Lib):
         return Tensor(DEVICE if core.where == DEVICE else UNSURE, UNSURE)
+    if name in ("weight", "bias") and core.cls is None and core.part_of is not None:
+        return Params((core,), single=True)
     if name == "training":
         return Num("bool") if core.training is None else Const(core.training, True)
     if name == "device":

@@ -140,6 +140,8 @@ def _item(run: Run, base: Value, index: Value, node: cst.Subscript, frame: Frame
         return join_all(base.children[:8]) if base.children else UNKNOWN
     if isinstance(base, StateDict):
         return Tensor(UNSURE, DETACHED)
+    if isinstance(base, Items) and base.kind in ("tensors", "list"):
+        return base if _is_slice(index) else base.item
     if isinstance(base, Params) and not base.single:
         return base if isinstance(index, Num) and index.type == "slice" else iteration.single(base)
     if isinstance(base, Lib):

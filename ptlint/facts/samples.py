@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ptlint.facts.events import Added, Compared, Ctx, Event, Place, Read, Store
+from ptlint.facts.events import Added, Compared, Ctx, Event, Forward, Place, Read, Store
 from ptlint.facts.iteration import plain
 from ptlint.facts.roles import EVALUATION, TRAINING
 from ptlint.facts.scopes import bound_names, target_names, walk
@@ -39,7 +39,7 @@ class SampleLoop:
 def sample_loops(program: ProgramFacts) -> Iterator[SampleLoop]:
     """The metric loops inside of batch loops, each in every context that runs it."""
     events: dict[int, list[Event]] = {}
-    for kind in (Compared, Read, Added, Store):
+    for kind in (Compared, Read, Added, Store, Forward):
         for event in program.events(kind):
             for loop in event.ctx.loops():
                 events.setdefault(id(loop), []).append(event)
@@ -53,13 +53,13 @@ def sample_loops(program: ProgramFacts) -> Iterator[SampleLoop]:
             continue
         if id(node) not in metrics:
             metrics[id(node)] = _is_metric(node)
-        if not metrics[id(node)] or not _over_samples(ctx, node):
+        if not metrics[id(node)] or not _over_samples(program, ctx, node):
             continue
         outside = program.roles.hot_loop(ctx.parent)
         if outside is None or outside.role not in (TRAINING, EVALUATION):
             continue
         tensors = [value for event in inside for value in _tensors(event)] + _rows(ctx.items)
-        if not tensors or any(_keeps_graph(event) for event in inside):
+        if not tensors or any(isinstance(event, Forward) or _keeps_graph(event) for event in inside):
             continue
         compared = [event for event in inside if isinstance(event, Compared)]
         on_device = any(tensor.where == DEVICE for tensor in tensors)
@@ -127,15 +127,27 @@ def _only_local(loop: cst.For, name: str, own: set[str]) -> bool:
     return False
 
 
-def _over_samples(ctx: Ctx, loop: cst.For) -> bool:
+def _over_samples(program: ProgramFacts, ctx: Ctx, loop: cst.For) -> bool:
     """Whether a loop goes over the rows of tensors, or over their numbers."""
     target, call = plain(loop, ctx.items)
     if isinstance(target, cst.Name) and isinstance(call, cst.Call) and len(call.args) == 1:
         if isinstance(call.func, cst.Name) and call.func.value == "range":
-            return _over_numbers(loop, target.value, call.args[0].value)
+            end = call.args[0].value
+            return not _counts_tensors(program, ctx, end) and _over_numbers(loop, target.value, end)
     if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute):
         return False  # `y.unique()`, `x.chunk(4)`: not the rows of a batch
     return any(_has_rows(option) for option in options(ctx.items))
+
+
+def _counts_tensors(program: ProgramFacts, ctx: Ctx, end: cst.BaseExpression) -> bool:
+    """Whether `len(x)` is the number of several tensors: a model's outputs, chunks of one."""
+    return any(
+        isinstance(option, Tuple) or (isinstance(option, Items) and option.kind == "tensors")
+        for event in program.calls_at(end)
+        if event.name == "len" and event.ctx is ctx.parent
+        for value in (*event.args.bound.values(), *event.args.extra)
+        for option in options(value)
+    )
 
 
 def _over_numbers(loop: cst.For, index: str, end: cst.BaseExpression) -> bool:

@@ -27,8 +27,8 @@ class PerSampleMetricLoop(Rule):
     `(prediction == y).sum()` as well.
 
     ## When it stays silent
-    - The loop does something else too: it keeps results, prints, calls functions.
-    - It goes over classes, thresholds or layers, or sums losses that a backward pass needs.
+    - The loop does something else too: it keeps results, prints, calls modules.
+    - It goes over classes, thresholds, layers or the outputs of a model, or sums losses that a backward pass needs.
     - It goes over host data (lists, NumPy arrays), or stands outside of a batch loop.
 
     ## Example
