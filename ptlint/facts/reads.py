@@ -249,9 +249,10 @@ def _leaves(read: Read, loop: Ctx) -> bool:
 
 
 def _results_once(groups: list[ReadGroup]) -> Iterable[ReadGroup]:
-    """The results that leave an evaluation loop are one group, beside the running sums of its body.
+    """The results that leave an evaluation are one group, beside the running sums of its body.
 
-    What functions that it calls take is theirs: one more group.
+    Loops over batches and over the parts of each are one evaluation. What functions take that it calls is theirs: one
+    more group.
     """
     taken: dict[tuple[int, bool], int] = {}
     found: list[ReadGroup] = []
@@ -260,7 +261,8 @@ def _results_once(groups: list[ReadGroup]) -> Iterable[ReadGroup]:
         if not carries:
             found.append(group)
             continue
-        own = (id(group.loop), group.first.ctx.frame() is group.loop.frame())
+        outermost = [loop for loop in group.loop.loops() if loop.role == EVALUATION][-1]
+        own = (id(outermost), group.first.ctx.frame() is group.loop.frame())
         at = taken.get(own)
         if at is None:
             taken[own] = len(found)

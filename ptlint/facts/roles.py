@@ -143,6 +143,25 @@ class Roles:
                 taken |= forwards
                 if over_data:
                     sweeps.update(ctx for ctx in loop.loops() if ctx is not loop)
+        self._assign_around_evaluation(sweeps)
+
+    def _assign_around_evaluation(self, sweeps: set[Ctx]) -> None:
+        """A loop over batches that runs a loop over steps or parts of each batch evaluates as well."""
+        for loop in self.loops(EVALUATION):
+            for around in loop.loops():
+                if around is loop:
+                    continue
+                if around.role or around.once or around.waits or around in sweeps or not self._gives_batches(around):
+                    break
+                if any(isinstance(event, Backward) for event in self.under(around)):
+                    break
+                around.role = EVALUATION
+
+    def _gives_batches(self, loop: Ctx) -> bool:
+        return any(
+            isinstance(source, Loader) or (isinstance(source, Batches) and id(source) in self.fed)
+            for source in sources(loop.items)
+        )
 
     def _goes_over_data(self, loop: Ctx) -> bool:
         return any(
@@ -216,7 +235,8 @@ class Roles:
                     continue
                 if inner:
                     ctx.role = EPOCH
-                    inner = False
+                    # A loop over batches around one over the parts of each is no epoch loop in itself.
+                    inner = self._gives_batches(ctx)
                 elif ctx.role != EPOCH:
                     ctx.role = OUTER
 
