@@ -270,7 +270,7 @@ def _around_training(program: ProgramFacts, loop: Ctx) -> bool:
 def _acts(program: ProgramFacts, loop: Ctx) -> bool:
     """Whether a loop steps something that is no optimizer, as agents do with their environment."""
     return any(
-        call.name in _SIMULATOR_CALLS and isinstance(call.receiver, Unknown) and call.ctx.inside(loop)
+        call.name in _SIMULATOR_CALLS and isinstance(call.receiver, (Unknown, Instance)) and call.ctx.inside(loop)
         for call in program.events(Call)
     )
 
