@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
-from ptlint.facts.events import Clock, Read
+from ptlint.facts.events import Clock, Ctx, Read
 from ptlint.facts.scopes import leaves_loop
 from ptlint.facts.values import (
     OFTEN_PERIOD,
@@ -81,6 +83,26 @@ def truth(value: Value) -> bool | None:
     if isinstance(value, (Function, ProjectClass, Lib, FileRef, Device, Partial)):
         return True
     return None
+
+
+def chooses(guard: Ctx) -> bool:
+    """Whether a branch is one of several that a name chooses among, which names no device."""
+    node = guard.place.node if guard.place is not None else None
+    test = node.test if isinstance(node, (cst.If, cst.IfExp)) else None
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        return False
+    part = test.comparisons[0]
+    if isinstance(part.operator, cst.Equal):
+        names: list[cst.BaseExpression] = [part.comparator]
+    elif isinstance(part.operator, cst.In) and isinstance(part.comparator, (cst.List, cst.Tuple, cst.Set)):
+        names = [element.value for element in part.comparator.elements]
+    else:
+        return False
+    texts = [name.evaluated_value for name in names if isinstance(name, cst.SimpleString)]
+    return bool(texts) and len(texts) == len(names) and not any(_DEVICE_NAME.match(str(text)) for text in texts)
+
+
+_DEVICE_NAME = re.compile(r"(cuda|cpu|gpu|mps|xla|xpu|tpu|npu|hpu|meta|accelerator)(:\d+)?$", re.IGNORECASE)
 
 
 def negate(value: Value) -> Value:

@@ -281,8 +281,11 @@ class ProgramFacts:
         ]
 
     def off_path(self, ctx: Ctx) -> bool:
-        """Whether a context is a branch that the accelerated path does not take."""
-        return any(up.kind == "guard" and up.rarity == guards.OFF_PATH for up in ctx.up())
+        """Whether a context is a branch that the accelerated path does not take.
+
+        What an option chooses among (`if args.optimizer == "sgd":`) is no matter of acceleration.
+        """
+        return any(up.kind == "guard" and up.rarity == guards.OFF_PATH and not guards.chooses(up) for up in ctx.up())
 
     @cached_property
     def sample_loops(self) -> list[SampleLoop]:
