@@ -27,9 +27,10 @@ def by_framework(facts: ProgramFacts) -> bool:
 
 
 def training_loops(facts: ProgramFacts, use: LoaderUse) -> Iterator[Ctx]:
-    """The training loops that a loader feeds."""
+    """The training loops that a loader feeds, also through generators."""
     for event in use.iterations:
-        loop = event.loop if event.loop is not None else facts.roles.innermost(event.ctx, roles.TRAINING)
+        driven = event.loop is None or event.loop.pump
+        loop = facts.roles.innermost(event.ctx, roles.TRAINING) if driven else event.loop
         if loop is not None and loop.role == roles.TRAINING:
             yield loop
 
