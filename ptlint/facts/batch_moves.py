@@ -21,9 +21,14 @@ SELDOM = (guards.RARE, guards.EXCEPT, guards.OFF_PATH)
 _VIEWS = frozenset(
     {"view", "reshape", "squeeze", "unsqueeze", "permute", "transpose", "t", "flatten", "expand", "contiguous"}
     | {"detach", "requires_grad_", "narrow", "select", "chunk", "movedim", "get", "pop", "items", "values"}
-    | {"float", "double", "half", "bfloat16", "long", "int", "bool", "type", "to"}
+    | {"float", "long", "type", "to"}
 )
 """Methods whose result is the tensor itself, a view of it, or the tensor in another type."""
+_OTHER_TYPES = frozenset({"double", "half", "bfloat16", "int", "bool", "float64", "float16", "int32"})
+_OTHER_TENSORS = frozenset({"DoubleTensor", "HalfTensor", "BFloat16Tensor", "IntTensor", "BoolTensor"})
+"""Types that batches seldom have: a cast to one makes another tensor, which is not pinned. Images are float32 and
+labels int64 as a rule, so that `.float()` and `.long()` give the tensor itself."""
+_TURNS = frozenset({"permute", "transpose", "t", "movedim"})
 _KEEPS = ("torch.autograd.Variable", "torch.squeeze", "torch.unsqueeze", "torch.flatten", "torch.transpose")
 MAX_NAMES = 4
 
@@ -70,33 +75,59 @@ def blocks(move: Move) -> bool:
 def is_given(facts: ProgramFacts, move: Move) -> bool:
     """Whether what is moved is what the loader gave, or a view or cast of it: what is computed is not pinned."""
     node = _receiver(move)
+    return node is not None and _is_given(facts, move, node, loop_of(move), 0)
+
+
+def loop_of(move: Move) -> cst.CSTNode | None:
+    """The loop of the function in which something is moved."""
     loop = next((up for up in move.ctx.up() if up.kind in ("loop", "frame") and up.place is not None), None)
-    body = loop.place.node if loop is not None and loop.kind == "loop" and loop.place is not None else None
-    return node is not None and _is_given(facts, move, node, body, 0)
+    return loop.place.node if loop is not None and loop.kind == "loop" and loop.place is not None else None
 
 
 def _is_given(facts: ProgramFacts, move: Move, node: cst.BaseExpression, body: cst.CSTNode | None, depth: int) -> bool:
     if isinstance(node, cst.Name):
-        before = _assigned(move, node.value, body) if body is not None and depth < MAX_NAMES else None
+        before = assigned(move, node.value, body) if body is not None and depth < MAX_NAMES else None
         return before is None or _is_given(facts, move, before, body, depth + 1)
     if isinstance(node, (cst.Tuple, cst.List)):
         return all(_is_given(facts, move, element.value, body, depth) for element in node.elements)
+    if isinstance(node, cst.Subscript) and (facts.calls_at(node) or _is_masked(node)):
+        return False  # picked by a tensor of indices or a mask: a copy
     if isinstance(node, (cst.Subscript, cst.Attribute)):
         return _is_given(facts, move, node.value, body, depth)
     if not isinstance(node, cst.Call):
         return False
     if isinstance(node.func, cst.Attribute) and node.func.attr.value in _VIEWS:
+        if _makes_another(node, node.func):
+            return False
         return _is_given(facts, move, node.func.value, body, depth)
     if any(call.name in _KEEPS for call in facts.calls_at(node)) or _is_next(node):
         return bool(node.args) and _is_given(facts, move, node.args[0].value, body, depth)
     return False
 
 
+def _makes_another(call: cst.Call, func: cst.Attribute) -> bool:
+    """Whether a cast, or an orderly copy of a turned tensor, makes another tensor."""
+    if func.attr.value == "contiguous":
+        before = func.value.func if isinstance(func.value, cst.Call) else None
+        return isinstance(before, cst.Attribute) and before.attr.value in _TURNS
+    if func.attr.value not in ("type", "to"):
+        return False
+    types = {arg.value.attr.value for arg in call.args if isinstance(arg.value, cst.Attribute)}
+    return bool(types & (_OTHER_TYPES | _OTHER_TENSORS))
+
+
+def _is_masked(node: cst.Subscript) -> bool:
+    """Whether a subscript is a comparison: `x[y > 0]`."""
+    return any(
+        isinstance(part.slice, cst.Index) and isinstance(part.slice.value, cst.Comparison) for part in node.slice
+    )
+
+
 def _is_next(node: cst.Call) -> bool:
     return isinstance(node.func, cst.Name) and node.func.value in ("next", "iter", "list", "tuple")
 
 
-def _assigned(move: Move, name: str, body: cst.CSTNode) -> cst.BaseExpression | None:
+def assigned(move: Move, name: str, body: cst.CSTNode) -> cst.BaseExpression | None:
     """What the loop last assigned to a name in rows above a copy, on a path that leads to it."""
     tree = move.place.tree
     span = tree.span

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ptlint.facts.batch_moves import is_given
+from ptlint.facts.batch_moves import assigned, is_given, loop_of
 from ptlint.facts.events import Backward, Ctx, Event, Forward, Move
 from ptlint.facts.loading import LoaderUse
 from ptlint.facts.uploads import to_accelerator
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from ptlint.facts.program import ProgramFacts
 
 _PAGEABLE = frozenset({"torch.from_numpy", "torch.tensor", "torch.as_tensor", "torch.frombuffer"})
+JOINS = frozenset(f"torch.{name}" for name in "cat concat concatenate stack vstack hstack dstack where".split())
+"""What they make of pinned tensors is not pinned."""
 _KEEPS_MEMORY = frozenset(
     "float double half bfloat16 long int short bool to type view reshape squeeze unsqueeze permute transpose t flatten "
     "contiguous detach".split()
@@ -80,18 +82,26 @@ def _maker(program: ProgramFacts, move: Move) -> str | None:
         elif node is not move.place.node:
             return None
         node = receiver
-    made = {id(tensor.made.node): tensor.made for tensor in pick(move.value, Tensor) if tensor.made is not None}
-    if len(made) != 1 or not isinstance(node, cst.Name):
+    if not isinstance(node, cst.Name):
         return None
-    return _pageable(program, next(iter(made.values())).node)
+    made = {id(tensor.made.node): tensor.made for tensor in pick(move.value, Tensor) if tensor.made is not None}
+    if len(made) == 1:
+        return _pageable(program, next(iter(made.values())).node)
+    body = loop_of(move)
+    last = assigned(move, node.value, body) if not made and body is not None else None
+    return _pageable(program, last) if last is not None else None
 
 
 def _pageable(program: ProgramFacts, node: cst.CSTNode) -> str | None:
+    """The function of a call that makes a tensor over new memory on the host, or over an array's."""
     calls = program.calls_at(node)
     names = {call.name for call in calls}
-    if len(names) != 1 or not names <= _PAGEABLE or any(call.args.state("pin_memory") != "absent" for call in calls):
+    if len(names) != 1 or any(call.args.state("pin_memory") != "absent" for call in calls):
         return None
-    return names.pop()
+    if names <= JOINS:
+        on_host = all(isinstance(call.result, Tensor) and call.result.where == HOST for call in calls)
+        return names.pop() if on_host and all(call.args.state("out") == "absent" for call in calls) else None
+    return names.pop() if names <= _PAGEABLE else None
 
 
 def pinned_by_hand(program: ProgramFacts) -> Iterator[tuple[Move, Ctx, cst.Call]]:
@@ -125,4 +135,4 @@ def _is_prefetch(program: ProgramFacts, event: Event, loop: Ctx) -> bool:
     return begun and any(isinstance(other, Backward) and other.order > event.order for other in under)
 
 
-__all__ = ["from_pageable", "from_unpinned_loaders", "is_asynchronous", "pinned_by_hand"]
+__all__ = ["JOINS", "from_pageable", "from_unpinned_loaders", "is_asynchronous", "pinned_by_hand"]

@@ -118,9 +118,8 @@ def _item(run: Run, base: Value, index: Value, node: cst.Subscript, frame: Frame
     if isinstance(base, (Tuple, Sequence)):
         return _sequence_item(run, base, index, node, frame)
     if isinstance(base, Tensor):
-        if base.where == DEVICE and _gathers(index):
-            args = CallArgs(extra=[index])
-            run.emit(Call(frame.place(node), frame.ctx, "torch.Tensor.__getitem__", args, UNKNOWN, base))
+        if (base.where == DEVICE and _gathers(index)) or (base.batch is not None and _picks(index)):
+            _note_gather(run, base, index, node, frame)
         return tensor_of(run, (base,), frame, dtype=base.dtype)
     if isinstance(base, Array):
         return arrays.item(base, index)
@@ -147,11 +146,26 @@ def _item(run: Run, base: Value, index: Value, node: cst.Subscript, frame: Frame
     if isinstance(base, Lib):
         return run.lib_item(base, index)
     if isinstance(base, Unknown):
+        if base.batch is not None and _picks(index):
+            _note_gather(run, base, index, node, frame)
         return Unknown(base.where, base.graph, base.batch, came=base.came, reads=base.reads)
     method = run.member(base, "__getitem__")
     if method is not None:
         return run.call(method, Arguments().add(index), frame.place(node), frame)
     return UNKNOWN
+
+
+def _note_gather(run: Run, base: Value, index: Value, node: cst.Subscript, frame: Frame) -> None:
+    args = CallArgs(extra=[index])
+    run.emit(Call(frame.place(node), frame.ctx, "torch.Tensor.__getitem__", args, UNKNOWN, base))
+
+
+def _picks(index: Value) -> bool:
+    """Whether an index holds a tensor (of indices, or a mask): what it picks is a copy."""
+    return any(
+        any(_picks(item) for item in option.items) if isinstance(option, Tuple) else isinstance(option, Tensor)
+        for option in options(index)
+    )
 
 
 def _gathers(index: Value) -> bool:

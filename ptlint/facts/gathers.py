@@ -42,7 +42,8 @@ def _mask_code(call: Call) -> str:
 
 def _what(call: Call) -> str | None:
     if call.name == ITEM:
-        return "a boolean mask" if any(_is_mask(part) for part in parts(call.args.extra[0])) else None
+        masked = call.receiver is not None and _on_device(call.receiver)
+        return "a boolean mask" if masked and any(_is_mask(part) for part in parts(call.args.extra[0])) else None
     owner, _, short = call.name.rpartition(".")
     if owner not in ("torch", "torch.Tensor"):
         return None
@@ -67,6 +68,8 @@ def listed(program: ProgramFacts) -> Iterator[tuple[Call, Ctx]]:
     for call in program.calls(ITEM):
         loop = program.hot(call)
         if loop is None or program.off_path(call.ctx) or program.timing.measured(call):
+            continue
+        if call.receiver is None or not _on_device(call.receiver):
             continue
         if any(_is_list(part) for part in parts(call.args.extra[0])):
             yield call, loop

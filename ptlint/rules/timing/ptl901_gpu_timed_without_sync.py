@@ -28,7 +28,9 @@ class GpuTimedWithoutSync(Rule):
     ## When it stays silent
     - Something between the last work and the clock waits: `synchronize()`, `.item()`, a copy to the host, a blocking
       copy to the device, `torch.save`. Helpers that do so are followed.
-    - The loop reads a value back in each iteration: its pace is that of the device.
+    - The loop reads a value back in each iteration: its pace is that of the device. Not where only a part of an
+      iteration is timed, and the read comes behind it.
+    - The time so far is told in a loop that never sets the clock back: it is that of many iterations.
     - The time decides how the program goes on (a time-out), or there is no device work between the readings.
     - CUDA events measure.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptlint.facts.copies import from_pageable, from_unpinned_loaders
+from ptlint.facts.copies import JOINS, from_pageable, from_unpinned_loaders
 from ptlint.facts.program import ProgramFacts
 from ptlint.findings import Finding, Impact
 from ptlint.rule import Rule
@@ -14,9 +14,10 @@ class AsyncCopyFromPageableMemory(Rule):
     """
     ## What it finds
     `.to(device, non_blocking=True)` or `.cuda(non_blocking=True)` of memory that is known not to be pinned: batches of
-    a `DataLoader` with no `pin_memory=True`, and tensors made right there by `torch.from_numpy` or `torch.tensor`. The
-    copies of one loop over such a loader are one finding, at the first. Other tensors that are copied outside of
-    training and evaluation loops are shown with `--preview` only.
+    a `DataLoader` with no `pin_memory=True`, and tensors made right there by `torch.from_numpy` or `torch.tensor`, or
+    joined on the host by `torch.cat` or `torch.stack` (the result is not pinned even where all parts are). The copies
+    of one loop over such a loader are one finding, at the first. Other tensors that are copied outside of training and
+    evaluation loops are shown with `--preview` only.
 
     ## Why it is slow
     The GPU can fetch memory by itself only where it is pinned. From pageable memory the driver first stages the data in
@@ -79,6 +80,8 @@ class AsyncCopyFromPageableMemory(Rule):
                 yield self.finding(
                     move.place,
                     preview=program.hot(move) is None,
-                    advice="let a `DataLoader` with `pin_memory=True` load the data",
+                    advice=f"copy the parts with `non_blocking=True` and call `{name}` on the device"
+                    if name in JOINS
+                    else "let a `DataLoader` with `pin_memory=True` load the data",
                     because=[f"`{name}` gives pageable memory"],
                 )
