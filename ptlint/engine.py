@@ -6,6 +6,7 @@ Nothing here reads a config file, prints or writes.
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -72,7 +73,11 @@ def lint(
     rules = [rule for rule in selection.rules(config) if config.preview or not rule.preview]
     judged = {name: file for name, file in targets.items() if name not in tests}
     raw: dict[str, list[Finding]] = {name: [] for name in targets}
-    for finding in _merged(_run_rules(project, judged, rules, config, tick, explain=explain)):
+    from ptlint.outline.collector import collection_paused
+
+    with collection_paused():
+        found_in_programs = list(_merged(_run_rules(project, judged, rules, config, tick, explain=explain)))
+    for finding in found_in_programs:
         # Other files of a program were read for these ones' sake and have findings of their own.
         if finding.filename in judged:
             raw[finding.filename].append(finding)
@@ -159,13 +164,11 @@ def _run_rules(
     explain: bool,
 ) -> Iterator[Finding]:
     """What the rules say of the programs that hold any of `targets`."""
-    programs: dict[Path, Program] = {}
-    for file in targets.values():
-        programs.update((program.entry, program) for program in project.programs_of(file.path))
+    programs = project.programs_of(*(file.path for file in targets.values())) if targets else ()
     screen = functools.cache(lambda path: _rooted(project.file(path), entries))
     analyst: _Analyst | None = None
     waiting = dict.fromkeys(file.path for file in targets.values())
-    for program in programs.values():
+    for program in programs:
         rooted = frozenset[str]().union(*map(screen, program.files))
         rules = [entry for entry in entries if entry.code in rooted]
         if rules:
@@ -175,6 +178,10 @@ def _run_rules(
         for path in program.files:
             if waiting.pop(path, True) is None:
                 tick()
+
+
+KEPT_WORK = 250_000
+"""How much analysing (`Run.work`) is done before what was left behind is collected."""
 
 
 class _Analyst:
@@ -192,14 +199,16 @@ class _Analyst:
         """What the rules find; a failure of ours is a finding in the file `blamed`."""
         from ptlint.facts.program import analyse
         from ptlint.facts.reasons import Reasons
-        from ptlint.outline.collector import collection_paused
 
         # Programs share files: what one made of them serves the next, as long as there is not too much of it.
         if self._trees.lines > KEPT_LINES:
             self._trees.forget()
+        if self._trees.work > KEPT_WORK:
+            # What is known of a program holds on to itself; Python by itself would look for it in all trees, often.
+            gc.collect()
+            self._trees.work = 0
         try:
-            with collection_paused():
-                facts = analyse(self._project, program, self._config, self._trees)
+            facts = analyse(self._project, program, self._config, self._trees)
         except Exception as failure:  # noqa: BLE001 - a fault of ours in one program must not cost the others
             yield _failure_of_ours(blamed, "the analysis of this program", failure)
             return

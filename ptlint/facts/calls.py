@@ -50,9 +50,11 @@ from ptlint.facts.values import (
 
 MAX_PATHS = 12
 """Calls of one function that are followed in a loop (see `_may_follow`)."""
-MAX_FOLLOWED_WORK = 20_000
+MAX_FOLLOWED_WORK = 5_000
 """Expressions evaluated for the calls of one function in a loop, before a call on another path is followed."""
-MAX_FORWARD_WORK = 15_000
+MAX_REPEATED_WORK = 20_000
+"""The same, before another pass of a loop takes what the call did in the last one."""
+MAX_FORWARD_WORK = 5_000
 """Expressions evaluated in one call of a module from outside any module."""
 MAX_RECURSION = 2
 
@@ -221,6 +223,10 @@ def _run_function(run: Run, function: Function, args: Arguments, ctx: Ctx, place
     ctx.sealed = run.forwards > 0
     if not _may_follow(run, function, ctx):
         return derived(args.all())
+    known = run.followed.get((id(function.head), id(ctx.zone)))
+    if known is not None and id(ctx) in known.done and known.work > MAX_REPEATED_WORK:
+        run.trace.repeat(ctx)
+        return ctx.returned
     ctx.function = function
     inner = _new_frame(run, function, args, _under_decorators(function, ctx, place))
     if inner is None:
@@ -229,9 +235,9 @@ def _run_function(run: Run, function: Function, args: Arguments, ctx: Ctx, place
         return _manage(run, inner, function, place, ctx)
     before = run.work
     result = ctx.returned = _execute(run, inner, function)
-    followed = run.followed.get((id(function.head), id(ctx.zone)))
-    if followed is not None:
-        followed.work += run.work - before
+    if known is not None:
+        known.work += run.work - before
+        known.done.add(id(ctx))
     # What the key names by id is kept, so that the ids stay theirs.
     run.memo[memo] = (result, (args, function.scope))
     return result

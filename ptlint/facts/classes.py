@@ -122,10 +122,21 @@ def _flagged(function: Function, flag: str) -> Function:
     return made
 
 
-def define_class(run: Run, node: cst.ClassDef, frame: Frame) -> Value:
+def define_class(run: Run, node: cst.ClassDef, frame: Frame) -> ProjectClass:
     """The class that a `class` statement makes; its body runs now."""
+
+    def define(cls: ProjectClass) -> cst.ClassDef:
+        fill_class(run, cls, node, frame)
+        return node
+
+    cls = ProjectClass(node.name.value, frame.home, define, local=not frame.at_top)
+    assert cls.node is node
+    return cls
+
+
+def fill_class(run: Run, cls: ProjectClass, node: cst.ClassDef, frame: Frame) -> None:
+    """Run the body of a class."""
     home = frame.home
-    cls = ProjectClass(node.name.value, node, home, frame)
     run.keep.append(node)
     for base in node.bases:
         if base.star:
@@ -149,7 +160,6 @@ def define_class(run: Run, node: cst.ClassDef, frame: Frame) -> Value:
             statements.execute(run, statement, body)
     for decorator in node.decorators:
         cls.decorators.append(run.evaluate(decorator.decorator, frame))
-    return cls
 
 
 def is_module(cls: ProjectClass | Lib) -> bool:

@@ -349,7 +349,7 @@ def _not_picklable(value: Value, role: str) -> str | None:
             return f"a lambda {where}"
         if value.self_value is None and value.owner is None and value.scope is not None:
             return f"the local function `{value.node.name.value}` {where}"
-    if isinstance(value, Obj) and isinstance(value.cls, ProjectClass) and not value.cls.scope.at_top:
+    if isinstance(value, Obj) and isinstance(value.cls, ProjectClass) and value.cls.local:
         return f"an object of the local class `{value.cls.name}` {where}"
     return None
 

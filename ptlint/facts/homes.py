@@ -30,6 +30,7 @@ class Trees:
         self._counters: dict[int, tuple[cst.CSTNode, set[str]]] = {}
         self._constants: dict[int, tuple[cst.CSTNode, Const]] = {}
         self.elsewhere: dict[tuple[Path, ...], frozenset[str]] = {}
+        self.work = 0  # done by the runs that used them
 
     def forget(self) -> None:
         """Let go of all trees, and of what hangs on them."""

@@ -59,6 +59,7 @@ def analyse(project: Project, program: Program, config: Config, trees: Trees | N
     """Execute a program abstractly and return what rules may ask of it."""
     run = Run(project, program, config, trees if trees is not None else Trees())
     execute_program(run)
+    run.trees.work += run.work
     return ProgramFacts(run)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -64,6 +65,7 @@ class Followed:
     """The calls of a function that were followed in one zone (`Ctx.zone`), and the work that they took."""
 
     paths: set[int] = field(default_factory=set)
+    done: set[int] = field(default_factory=set)
     work: int = 0
 
 
@@ -126,12 +128,37 @@ class Run:
         home.done.add(statement.index)
         if statement.kind == "import" and self._import_fast(home, statement):
             return
+        if statement.kind == "class" and self._can_wait(home, statement):
+            home.globals[statement.name] = ProjectClass(statement.name, home, partial(self._define, home, statement))
+            return
         frame = self.top_frame(home, statement)
         if frame is None:
             return
         statements.execute_block(self, frame.tree.module.body, frame)
         for name, value in frame.locals.items():
             home.globals[name] = value
+
+    def _can_wait(self, home: Home, statement: Statement) -> bool:
+        """Whether a class may be looked at when it is used: a table of a library's models names hundreds."""
+        source = home.file.source
+        return (
+            home.file.path != self.program.entry
+            and len(home.binders[statement.name]) == 1
+            and source is not None
+            and source.text.startswith("class", source.line_starts[statement.first_row - 1])
+        )
+
+    def _define(self, home: Home, statement: Statement, cls: ProjectClass) -> cst.ClassDef:
+        from ptlint.facts.classes import fill_class
+
+        frame = self.top_frame(home, statement)
+        if frame is None:
+            cls.bases.append(UNKNOWN)
+            return cst.ClassDef(cst.Name(cls.name), cst.IndentedBlock([]))
+        node = frame.tree.module.body[0]
+        assert isinstance(node, cst.ClassDef)
+        fill_class(self, cls, node, frame)
+        return node
 
     def _import_fast(self, home: Home, statement: Statement) -> bool:
         """Bind imports from the outline, without a tree."""

@@ -536,18 +536,45 @@ class Partial(Value):
 
 
 class ProjectClass(Value):
-    """A class of the project: its methods and class attributes by name, bases resolved."""
+    """A class of the project: its methods and class attributes by name, bases resolved.
 
-    __slots__ = ("bases", "decorators", "home", "members", "name", "node", "scope")
+    `define` fills it when somebody first asks for more than the name; `local`: it is made inside a function or class.
+    """
 
-    def __init__(self, name: str, node: cst.ClassDef, home: Any, scope: Any) -> None:
+    __slots__ = ("_bases", "_define", "_members", "_node", "decorators", "home", "local", "name")
+
+    def __init__(
+        self, name: str, home: Any, define: Callable[[ProjectClass], cst.ClassDef], *, local: bool = False
+    ) -> None:
         self.name = name
-        self.node = node
         self.home = home
-        self.scope = scope
-        self.bases: list[Value] = []
-        self.members: dict[str, Value] = {}
+        self.local = local
+        self._define: Callable[[ProjectClass], cst.ClassDef] | None = define
+        self._node: cst.ClassDef | None = None
+        self._bases: list[Value] = []
+        self._members: dict[str, Value] = {}
         self.decorators: list[Value] = []
+
+    def _fill(self) -> None:
+        if self._define is not None:
+            define, self._define = self._define, None
+            self._node = define(self)
+
+    @property
+    def node(self) -> cst.ClassDef:
+        self._fill()
+        assert self._node is not None, "asked for while its own body runs"
+        return self._node
+
+    @property
+    def bases(self) -> list[Value]:
+        self._fill()
+        return self._bases
+
+    @property
+    def members(self) -> dict[str, Value]:
+        self._fill()
+        return self._members
 
     def mro(self) -> Iterator[ProjectClass]:
         """The project's classes in (depth first) resolution order, each once."""
