@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary, ref
 from ptlint.config import DEFAULT_TESTS
 from ptlint.outline.programs import ImportGraph
 from ptlint.outline.resolve import Resolver
+from ptlint.outline.shape import Import
 from ptlint.outline.statements import Outline, OutlineError, outline
 from ptlint.source.discover import exclude_globs
 from ptlint.source.patterns import is_test_file
@@ -120,6 +121,14 @@ class Project:
         files, complete = self._resolver.module(str(from_file), module, level, str(entry or from_file))
         return self._known[files[-1]] if complete else None
 
+    def loaded(self, path: Path, entry: Path | None = None) -> Iterator[Import]:
+        """What the calls of `import_module` in a file may load in the program of `entry`, as imports in their rows."""
+        for load in self.file(path).outline.loads:
+            package = load.name.removesuffix(".")
+            names = self._resolver.members(str(path), package, str(entry or path)) if package != load.name else [""]
+            for name in names:
+                yield Import(load.name + name, None, None, 0, load.row, False)
+
     def programs(self) -> tuple[Program, ...]:
         """The programs of the project by entry, those that begin in a test left out."""
         return tuple(map(self._program, self._graph.entries))
@@ -178,7 +187,7 @@ class Project:
         known = self._known
         return ImportGraph(
             self._listing[0],
-            lambda path: self.file(known[path]).outline.imports,
+            lambda path: (*self.file(known[path]).outline.imports, *self.loaded(known[path])),
             lambda path: self.file(known[path]).outline.has_main_guard,
             lambda path: self.is_test(known[path]),
             self._resolver,

@@ -67,6 +67,14 @@ class Resolver:
         """The modules and folders in a folder: what an import can begin with there."""
         return self._names_in.get(folder, ())
 
+    def members(self, importer: str, package: str, entry: str) -> list[str]:
+        """The names of the modules in a package, as the file `importer` of the program of `entry` would find it."""
+        for base in dict.fromkeys(self._bases(os.path.dirname(importer), os.path.dirname(entry))):
+            folder = os.path.join(base, *package.split("."))
+            if folder in self._folders:
+                return sorted(self._names_in.get(folder, set()) - {"__init__"})
+        return []
+
     def targets(self, importer: str, statement: Import, entry: str) -> tuple[str, ...]:
         """All files that an import statement runs, in the order in which it runs them."""
         files, _ = self.module(importer, statement.module, statement.level, entry)

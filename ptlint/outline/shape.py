@@ -60,6 +60,14 @@ class Import:
 
 
 @dataclass(frozen=True)
+class Loaded:
+    """What a call of `import_module` loads: the module `name`; where that ends in a dot, any module of the package."""
+
+    name: str
+    row: int
+
+
+@dataclass(frozen=True)
 class OutlineError:
     """Why a file, or one statement of it, has no outline: a row and column that count from 1."""
 
@@ -80,6 +88,7 @@ class Outline:
     imports: tuple[Import, ...] = ()
     error: OutlineError | None = None
     has_main_guard: bool = False
+    loads: tuple[Loaded, ...] = ()
     utf8: bytes = field(default=b"", repr=False, compare=False)
     """The text, as bytes: a string with one emoji in it takes four times the memory."""
 

@@ -16,9 +16,10 @@ from typing import Any
 from ptlint.outline.aliases import with_full_names
 from ptlint.outline.binds import names_bound
 from ptlint.outline.collector import collection_paused
+from ptlint.outline.loaded import modules_loaded
 from ptlint.outline.parse import ParseError, parse
 from ptlint.outline.rows import grouped_by_row
-from ptlint.outline.shape import Import, Method, Outline, OutlineError, Statement
+from ptlint.outline.shape import Import, Loaded, Method, Outline, OutlineError, Statement
 from ptlint.outline.unparsed import unparsed
 from ptlint.source.text import line_starts
 
@@ -67,6 +68,7 @@ class _Reader:
         self._starts: tuple[int, ...] | None = None
         self._statements: list[Statement] = []
         self._imports: list[Import] = []
+        self._loads: list[Loaded] = []
         self._error: OutlineError | None = None
 
     def read(self, module: ast.Module) -> Outline:
@@ -78,6 +80,7 @@ class _Reader:
             tuple(self._imports),
             self._error,
             any(isinstance(node, ast.If) and _is_main_guard(node.test) for node in module.body),
+            tuple(self._loads),
         )
 
     def _read_group(self, group: list[ast.stmt]) -> None:
@@ -92,6 +95,8 @@ class _Reader:
                 self._gather(node, words, dotted, here)
                 binds |= names_bound(node, here)
                 kinds |= here
+                if "import_module" in words:
+                    self._loads.extend(modules_loaded(node))
         except _TooDeepError:
             self._error = self._error or OutlineError("the code nests too deeply to be read", first.lineno, 1)
             return

@@ -332,3 +332,28 @@ def test_a_long_chain_of_imports(root: Path) -> None:
     (program,) = project.programs()
     assert len(program.files) == count
     assert gc.isenabled()
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        '"models." + name',
+        '"models." + name + "_net"',
+        'f"models.{name}"',
+        '"models.%s" % name',
+        '"models.{}".format(name)',
+    ],
+)
+def test_import_module_pulls_a_package_whose_name_is_written(root: Path, argument: str) -> None:
+    text = f"from importlib import import_module\n\n\ndef load(name):\n    return import_module({argument})\n"
+    project = _write(root, {"run.py": text, "models/a.py": "import deep\n", "models/b/__init__.py": "", "deep.py": ""})
+    assert _programs(project) == [["run.py", "models/a.py", "models/b/__init__.py", "deep.py"]]
+    found = [(item.module, item.row) for item in project.loaded(root / "run.py")]
+    assert found == [("models.a", 5), ("models.b", 5)]
+
+
+def test_import_module_pulls_a_module_by_its_name(root: Path) -> None:
+    text = "import importlib\n\nsteps = importlib.import_module('lib.steps')\nother = importlib.import_module(name)\n"
+    text += "third = importlib.import_module('.' + name)\nlast = importlib.import_module('a' + name)\n"
+    project = _write(root, {"run.py": text, "lib/steps.py": "", "lib/other.py": "", "a.py": ""})
+    assert _programs(project) == [["a.py"], ["lib/other.py"], ["run.py", "lib/steps.py"]]

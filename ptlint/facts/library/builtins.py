@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import islice, product
 
 import libcst as cst
 
@@ -16,10 +16,12 @@ from ptlint.facts.operations import read, text_from
 from ptlint.facts.run import Run
 from ptlint.facts.values import (
     DEVICE,
+    MAX_ALTERNATIVES,
     NONE,
     UNKNOWN,
     Array,
     Const,
+    FileRef,
     Items,
     Lib,
     Mapping,
@@ -385,7 +387,16 @@ def _cpus(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> V
 
 @models("importlib.import_module")
 def _import_module(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
-    return UNKNOWN
+    """A module by its name; where only its package is known, any in that, of which some stand for all."""
+    wanted = args.first()
+    home, entry = frame.home, run.program.entry
+    if isinstance(wanted, Const) and isinstance(wanted.value, str):
+        names = [wanted.value]
+    else:
+        names = [item.module for item in run.project.loaded(home.file.path, entry) if item.row == place.row]
+    paths = dict.fromkeys(path for each in names if (path := run.resolve(home, each, 0)) is not None)
+    found = [FileRef(run.imported(path)) for path in islice(paths, MAX_ALTERNATIVES)]
+    return join_all(found)
 
 
 def _math(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:

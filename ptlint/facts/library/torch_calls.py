@@ -140,7 +140,11 @@ def module_of(run: Run, cls: Lib, args: Arguments, place: Place, frame: Frame) -
 def _embedding(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
     module = module_of(run, Lib(name.rpartition(".")[0]), Arguments(open=True), place, frame)
     freeze = args.get("freeze", 1, Const(True))
+    api = torch_api.lookup(name)
     if isinstance(module, Module):
+        given = args.bind([param.name for param in api.params] if api is not None else ())
+        # The sizes are those of the weights, the rest is chosen here as it is for the class.
+        module.call = replace(given, bound={"num_embeddings": UNKNOWN, "embedding_dim": UNKNOWN, **given.bound})
         module.frozen = isinstance(freeze, Const) and freeze.value is True
     return module
 
