@@ -22,6 +22,8 @@ MALFORMED_SUPPRESSION = "PTL003"
 
 BY_CODE = {entry.code: entry for entry in RULES}
 BY_NAME = {entry.name: entry for entry in RULES}
+MOST_LISTED = 3
+"""So many codes are named where a prefix was given for one."""
 
 
 class Selection(NamedTuple):
@@ -77,8 +79,12 @@ def matching(selector: str) -> tuple[Entry, ...]:
 
 
 def unknown(selector: str) -> str:
-    """What is wrong with a selector that stands for nothing."""
+    """What is wrong with a selector that stands for nothing, or for several rules where one must be named."""
     upper = selector.upper()
+    begun = [f"`{entry.code}`" for entry in matching(selector)] if upper.startswith("PTL") else []
+    if begun:
+        listed = ", ".join(begun[:MOST_LISTED]) + ", …" * (len(begun) > MOST_LISTED)
+        return f"unknown rule `{selector}`; one rule has to be named: {listed}"
     near = nearest(upper, BY_CODE, 0.8) if upper.startswith("PTL") else nearest(selector.lower(), BY_NAME)
     return f"unknown rule `{selector}`{near}"
 
@@ -110,7 +116,7 @@ def _precision(selectors: Iterable[str], where: str) -> dict[str, int]:
     for selector in selectors:
         entries = matching(selector)
         if not entries:
-            raise ConfigError(f"{where} {unknown(selector)}")
+            raise ConfigError(f"{where}: {unknown(selector)}")
         exact = find(selector) is not None
         precision = 0 if selector.upper() == "ALL" else len(entries[0].code) if exact else len(selector)
         for entry in entries:

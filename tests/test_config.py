@@ -114,7 +114,7 @@ def test_a_broken_file_is_an_error(tmp_path: Path, data: bytes) -> None:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        pytest.param({"select": ("PTL999",)}, "`select` unknown rule `PTL999`", id="unknown code"),
+        pytest.param({"select": ("PTL999",)}, "`select`: unknown rule `PTL999`", id="unknown code"),
         pytest.param({"ignore": ("unused-supression",)}, "did you mean `unused-suppression`?", id="near name"),
         pytest.param({"per_file_ignores": (("a", ("E501",)),)}, "unknown rule `E501`", id="another tool's code"),
         pytest.param({"rules": {"PTL009": {}}}, "[rules.PTL009]: unknown rule `PTL009`", id="table of no rule"),

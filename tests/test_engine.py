@@ -193,7 +193,7 @@ def test_unused_suppressions(bench: Bench, text: str, settings: dict[str, Any], 
         ("slow()  # ptlint: ignore[]\n", "no rule is named"),
         ("slow()  # ptlint: ignore[PTL999]\n", "unknown rule `PTL999`"),
         ("slow()  # ptlint: ignore[slow-cal]\n", "did you mean `slow-call`?"),
-        ("slow()  # noqa: PTL90\n", "unknown rule `PTL90`"),
+        ("slow()  # noqa: PTL90\n", "unknown rule `PTL90`; one rule has to be named: `PTL901`"),
     ],
 )
 def test_malformed_suppressions_silence_nothing(bench: Bench, text: str, said: str) -> None:

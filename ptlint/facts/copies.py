@@ -33,10 +33,13 @@ def is_asynchronous(move: Move) -> bool:
 
 
 def from_unpinned_loaders(program: ProgramFacts) -> Iterator[tuple[LoaderUse, Move]]:
-    """The first copy in each loop that is meant to be asynchronous, of batches of loaders that are known not to pin."""
+    """The first copy in each loop that is meant to be asynchronous, of batches of loaders that are known not to pin.
+
+    Not where nobody chose that: the loader is at fault then (PTL102).
+    """
     seen: set[tuple[int, int]] = set()
     for use in program.loading:
-        if not _never_pins(use) or use.managed or use.waits or use.on_device:
+        if not _never_pins(use) or use.would_pin or use.managed or use.waits or use.on_device:
             continue
         for move in sorted(use.moves, key=lambda move: move.order):
             loop = next(move.ctx.loops(), None)

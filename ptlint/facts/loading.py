@@ -230,8 +230,10 @@ class LoaderUse:
 
     @cached_property
     def literal_cuda(self) -> bool:
-        """Whether the code asks for CUDA whatever the machine has."""
-        return batch_moves.ask_for_cuda(self.moves)
+        """Whether the code asks for CUDA whatever the machine has, and no other program makes loaders there."""
+        if not batch_moves.ask_for_cuda(self.moves):
+            return False
+        return len(self.facts.project.programs_of(self.site.path)) == 1
 
     # Epochs
 

@@ -85,8 +85,13 @@ class Reads:
             lists.setdefault((id(loop), id(read.ctx.frame()), id(block), turn), []).append(read)
             loops[id(loop)] = loop
         found: list[ReadGroup] = []
-        for (loop_id, *_), reads in lists.items():
+        known: dict[tuple[int, int, int], list[Read]] = {}
+        for (loop_id, frame_id, _, turn), reads in lists.items():
             loop = loops[loop_id]
+            before = known.setdefault((loop_id, frame_id, turn), [])
+            if all(any(_reads_again(read, earlier) for earlier in before) for read in reads):
+                continue
+            before.extend(reads)
             # The wait is there anyway where one of them must be read.
             if any(self._is_needed(read, loop) for read in reads):
                 continue
@@ -114,6 +119,17 @@ class Reads:
             if any(isinstance(e, Read) and bisect_left(self._turns, e.order) == turn for e in reads_of(ctx.test)):
                 return True
         return False
+
+
+def _reads_again(read: Read, earlier: Read) -> bool:
+    """Whether a read repeats one of statements around it, which has just waited for the same value."""
+    tree = read.place.tree
+    if earlier.place.tree is not tree or earlier.how != read.how:
+        return False
+    own, around = _block(read), _block(earlier)
+    if own is around or not any(up is around for up in tree.ancestors(own)):
+        return False
+    return tree.code(earlier.place.node) == tree.code(read.place.node)
 
 
 def _is_device_tensor(value: Value) -> bool:

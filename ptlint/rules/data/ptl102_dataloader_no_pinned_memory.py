@@ -47,9 +47,10 @@ class DataloaderNoPinnedMemory(Rule):
     ```
 
     ## Fix safety
-    Safe: the batches hold the same values. `pin_memory=True` is written where the device is literally CUDA, else
-    `torch.cuda.is_available()`: True on a machine without CUDA warns at every epoch. Pinned memory cannot be swapped
-    out: with little memory for many processes, leave it. Unsafe where somebody chose False.
+    Safe: the batches hold the same values. `pin_memory=True` is written where the device is literally CUDA and only
+    one program uses the file, else `torch.cuda.is_available()`: True on a machine without CUDA warns at every epoch.
+    Pinned memory cannot be swapped out: with little memory for many processes, leave it. Unsafe where somebody chose
+    False.
 
     ## How it is measured
     Copies of image batches to the device, from pageable and from pinned memory, beside a training step.

@@ -22,7 +22,7 @@ class SyncInHotLoop(Rule):
     A value of a device tensor that the host reads in every iteration of a training or evaluation loop: `.item()`,
     `.tolist()`, `.cpu()`, `.numpy()`, `float(t)`, `math.sqrt(t)`, `print(t)`, an f-string of `t`, `add_scalar(tag, t)`,
     a NumPy or scikit-learn call on `t`, a tensor given as `alpha=` or `value=`. Reads of one forward's results in one
-    list of statements are one wait and one finding.
+    list of statements are one wait and one finding, and so is the same call again in a block below.
 
     Results that leave an evaluation loop (predictions for a file or a metric on the host) are one finding a loop, of
     medium impact; what functions that it calls take away is one more. Functions of libraries that copy what

@@ -14,10 +14,10 @@ class AsyncCopyFromPageableMemory(Rule):
     """
     ## What it finds
     `.to(device, non_blocking=True)` or `.cuda(non_blocking=True)` of memory that is known not to be pinned: batches of
-    a `DataLoader` with no `pin_memory=True`, and tensors made right there by `torch.from_numpy` or `torch.tensor`, or
-    joined on the host by `torch.cat` or `torch.stack` (the result is not pinned even where all parts are). The copies
-    of one loop over such a loader are one finding, at the first. Other tensors that are copied outside of training and
-    evaluation loops are shown with `--preview` only.
+    a `DataLoader` for which somebody chose not to pin (where nobody did, PTL102 names the loader), and tensors made
+    right there by `torch.from_numpy` or `torch.tensor`, or joined on the host by `torch.cat` or `torch.stack` (the
+    result is not pinned even where all parts are). The copies of one loop over such a loader are one finding, at the
+    first. Other tensors that are copied outside of training and evaluation loops are shown with `--preview` only.
 
     ## Why it is slow
     The GPU can fetch memory by itself only where it is pinned. From pageable memory the driver first stages the data in
