@@ -11,7 +11,7 @@ import libcst as cst
 from ptlint.facts import guards, torch_api
 from ptlint.facts.events import Backward, Ctx, Event, Forward, Place, Step
 from ptlint.facts.invariance import changed
-from ptlint.facts.iteration import passes, sources
+from ptlint.facts.iteration import passes, plain, sources
 from ptlint.facts.occurrences import BIND, READ, occurrences
 from ptlint.facts.scopes import bound_names, counters, dotted, leaves_loop, target_names, walk
 from ptlint.facts.values import Items, Lib, Module, Sequence, Tensor, Tuple, Unknown, options
@@ -159,7 +159,7 @@ class Beforehand:
         length = passes(loop.items)
         if length is not None and length <= _FEW_STEPS:
             return False
-        node = self._loop.iter
+        _, node = plain(self._loop, loop.items)
         cut = isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _PARTS
         for source in sources(loop.items):
             whole = isinstance(source, (Tensor, Sequence, Tuple)) or (

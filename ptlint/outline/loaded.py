@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from ptlint.outline.shape import Loaded
 
 
-def modules_loaded(statement: ast.stmt) -> Iterator[Loaded]:
-    """What the calls of `import_module` in a statement load, where the package at least is written in them."""
+def modules_loaded(statement: ast.stmt, names: Collection[str]) -> Iterator[Loaded]:
+    """What the calls of `import_module` in a statement load, where the package at least is written in them.
+
+    `names`: what the function is called in the file, beside `importlib.import_module`.
+    """
     for node in ast.walk(statement):
-        if isinstance(node, ast.Call) and len(node.args) == 1 and _last_name(node.func) == "import_module":
+        if isinstance(node, ast.Call) and len(node.args) == 1 and _loads(node.func, names):
             name = _name(node.args[0])
             if all(map(str.isidentifier, name.removesuffix(".").split("."))):
                 yield Loaded(name, node.lineno)
 
 
-def _last_name(node: ast.expr) -> str:
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""
+def _loads(func: ast.expr, names: Collection[str]) -> bool:
+    if isinstance(func, ast.Attribute):
+        return func.attr == "import_module"
+    return isinstance(func, ast.Name) and func.id in names
 
 
 def _name(node: ast.expr) -> str:

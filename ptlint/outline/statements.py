@@ -68,7 +68,6 @@ class _Reader:
         self._starts: tuple[int, ...] | None = None
         self._statements: list[Statement] = []
         self._imports: list[Import] = []
-        self._loads: list[Loaded] = []
         self._error: OutlineError | None = None
 
     def read(self, module: ast.Module) -> Outline:
@@ -80,8 +79,15 @@ class _Reader:
             tuple(self._imports),
             self._error,
             any(isinstance(node, ast.If) and _is_main_guard(node.test) for node in module.body),
-            tuple(self._loads),
+            tuple(self._loads(module.body)),
         )
+
+    def _loads(self, body: list[ast.stmt]) -> Iterator[Loaded]:
+        """What `import_module` loads, under whatever name the file calls it."""
+        if any("import_module" in statement.words for statement in self._statements):
+            names = {item.asname or item.name for item in self._imports if item.name == "import_module"}
+            for node in body:
+                yield from modules_loaded(node, names)
 
     def _read_group(self, group: list[ast.stmt]) -> None:
         binds: set[str] = set()
@@ -95,8 +101,6 @@ class _Reader:
                 self._gather(node, words, dotted, here)
                 binds |= names_bound(node, here)
                 kinds |= here
-                if "import_module" in words:
-                    self._loads.extend(modules_loaded(node))
         except _TooDeepError:
             self._error = self._error or OutlineError("the code nests too deeply to be read", first.lineno, 1)
             return
