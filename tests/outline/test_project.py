@@ -353,7 +353,8 @@ def test_import_module_pulls_a_package_whose_name_is_written(root: Path, argumen
 
 
 def test_import_module_pulls_a_module_by_its_name(root: Path) -> None:
-    text = "import importlib\nfrom importlib import import_module as load\n\nsteps = load('lib.steps')\nother = importlib.import_module(name)\n"
-    text += "third = importlib.import_module('.' + name)\nlast = importlib.import_module('a' + name)\n"
+    text = "import importlib\nfrom importlib import import_module as load\n\nsteps = load('lib.steps')\n"
+    text += "other = importlib.import_module(name)\nthird = importlib.import_module('.' + name)\n"
+    text += "last = importlib.import_module('a' + name)\n"
     project = _write(root, {"run.py": text, "lib/steps.py": "", "lib/other.py": "", "a.py": ""})
     assert _programs(project) == [["a.py"], ["lib/other.py"], ["run.py", "lib/steps.py"]]
