@@ -25,6 +25,7 @@ def epoch_of(event: Iterate, made: Ctx) -> Ctx | None:
     one that trains and takes a batch from a new pass, or that of a generator without end."""
     if _calls(event.place.node, "next"):
         return None
+    driven = event.loop is not None and event.loop.pump
     for up in event.ctx.up():
         if up.kind == "guard" and up.rarity in SELDOM and not up.step and not _ends_pass(up):
             return None
@@ -32,6 +33,9 @@ def epoch_of(event: Iterate, made: Ctx) -> Ctx | None:
             continue
         if up.once or up.waits or up.role == roles.OUTER or passes(up.items) == 1:
             return None
+        if driven and not up.pump:  # what takes the generator's items goes on with the same pass
+            driven = False
+            continue
         if up.role in (roles.EPOCH, roles.TRAINING) or (up.pump and event.loop is not None):
             return None if made.inside(up) else up
     return None

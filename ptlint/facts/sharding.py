@@ -11,7 +11,7 @@ from ptlint.facts import roles
 from ptlint.facts.events import Call, Ctx
 from ptlint.facts.program import MANAGED_PACKAGES, ProgramFacts
 from ptlint.facts.scopes import dotted, target_names, walk
-from ptlint.facts.values import Const, Instance, Loader, Module, Obj, ProjectClass, Value, options, pick
+from ptlint.facts.values import Const, Instance, Lib, Loader, Module, Obj, ProjectClass, Value, options, pick
 
 if TYPE_CHECKING:
     from ptlint.facts.loading import LoaderUse
@@ -57,9 +57,16 @@ def renewed(facts: ProgramFacts, sampler: Value) -> bool:
     calls = [event for event in facts.events(Call) if event.name.rpartition(".")[2] == "set_epoch"]
     for call in calls:
         receivers = options(call.receiver) if call.receiver is not None else ()
-        if not receivers or any(option is sampler or not isinstance(option, Obj) for option in receivers):
+        if not receivers or any(option is sampler or not _has_epochs(option) for option in receivers):
             return True
     return not calls
+
+
+def _has_epochs(value: Value) -> bool:
+    """Whether a value may be what its `set_epoch` is called on; a `RandomSampler` there is what another branch made."""
+    if isinstance(value, Instance) and isinstance(value.cls, Lib):
+        return not value.cls.name.startswith("torch.") or value.cls.name.endswith(".DistributedSampler")
+    return isinstance(value, Obj)
 
 
 def ddp_wraps(facts: ProgramFacts, loop: Ctx) -> list[Ctx]:
