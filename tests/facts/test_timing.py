@@ -30,8 +30,12 @@ SPANS: dict[str, tuple[str, int]] = {
         "t = time.time()\nfor _ in range(99):\n    print(time.time() - t)\n    t = time.time()\n    model(x)",
         1,
     ),
-    "read in each iteration": (
+    "a part of an iteration, read outside of it": (
         "for _ in range(99):\n    t = time.time()\n    y = model(x)\n    print(time.time() - t)\n    print(y)",
+        1,
+    ),
+    "whole iterations, read in each": (
+        "t = time.time()\nfor _ in range(99):\n    print(model(x))\n    print(time.time() - t)\n    t = time.time()",
         0,
     ),
     "a time-out": ("t = time.time()\nwhile True:\n    model(x)\n    if time.time() - t > 9:\n        break", 0),
@@ -66,7 +70,10 @@ MEASURED: dict[str, tuple[str, bool]] = {
         False,
     ),
     "profiled": ("with torch.profiler.profile():\n    for _ in range(99):\n        model(x).sum().item()", True),
-    "the device is idle": ("for _ in range(99):\n    y = model(x)\n    torch.cuda.synchronize()\n    y.item()", True),
+    "synchronised for the read alone": (
+        "for _ in range(99):\n    y = model(x)\n    torch.cuda.synchronize()\n    y.item()",
+        False,
+    ),
     "idle no longer": (
         "for _ in range(99):\n    y = model(x)\n    torch.cuda.synchronize()\n    y.sum().item()",
         False,
