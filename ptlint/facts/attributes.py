@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ptlint.facts import torch_api
 from ptlint.facts.arguments import Arguments
-from ptlint.facts.events import Place
+from ptlint.facts.events import Call, Place
 from ptlint.facts.homes import Frame
 from ptlint.facts.run import Run
 from ptlint.facts.values import (
@@ -15,6 +15,7 @@ from ptlint.facts.values import (
     UNKNOWN,
     UNSURE,
     Array,
+    CallArgs,
     Const,
     Dataset,
     Device,
@@ -33,6 +34,7 @@ from ptlint.facts.values import (
     Params,
     ProjectClass,
     Sequence,
+    Table,
     Tensor,
     Tuple,
     Unknown,
@@ -80,6 +82,8 @@ def _attribute(run: Run, base: Value, name: str, place: Place, frame: Frame) -> 
     if isinstance(base, Params) and base.single and name == "device":
         placed = any(module.core.where == DEVICE for module in base.modules)
         return Device("cuda" if placed else "unknown", True)
+    if isinstance(base, Table) and name in ("iloc", "loc"):
+        run.emit(Call(place, frame.ctx, f"pandas.DataFrame.{name}", CallArgs()), name)
     if isinstance(base, Unknown):
         if name in ("shape", "ndim", "dtype"):
             return Num("any")

@@ -16,6 +16,7 @@ from ptlint.facts.values import (
     Optimizer,
     ProjectClass,
     Scaler,
+    Table,
     Tensor,
     Unknown,
     Value,
@@ -38,11 +39,13 @@ def by_use(run: Run, value: Value, name: str, frame: Frame, place: Place) -> Val
 
 
 def by_annotation(run: Run, value: Value, annotation: cst.Annotation | None, frame: Frame, place: Place) -> Value:
-    """`value`, or when it is unknown what the parameter's annotation says: a module or an optimizer."""
+    """`value`, or when it is unknown what the parameter's annotation says: a module, an optimizer, a table."""
     if annotation is None or not isinstance(value, Unknown):
         return value
     for cls in options(run.evaluate(annotation.annotation, frame)):
         base = cls.name if isinstance(cls, Lib) else cls.lib_base if isinstance(cls, ProjectClass) else None
+        if base is not None and torch_api.canonical(base) == "pandas.DataFrame":
+            return Table()
         if base is not None and torch_api.is_module_class(base):
             module = run.make(Module, place, frame.ctx, cls if isinstance(cls, ProjectClass) else None, tag="annotated")
             module.open = True

@@ -53,6 +53,12 @@ def repeated(facts: ProgramFacts, call: Call) -> Ctx | None:
     return _all_same(same, call, node, frame)
 
 
+def picked(facts: ProgramFacts, call: Call) -> bool:
+    """Whether something is looked up for each item of a dataset, under no test and for no cache."""
+    frame = item_frame(facts, call.ctx)
+    return frame is not None and not _is_kept(call, frame)
+
+
 def _all_same(same: Invariance, call: Call, node: cst.Call, frame: Ctx) -> Ctx | None:
     values = [arg.value for arg in node.args]
     return frame if all(same.holds(value, call.place, call.ctx) for value in values) else None

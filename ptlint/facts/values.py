@@ -72,6 +72,14 @@ UNKNOWN = Unknown()
 
 
 @dataclass(frozen=True, slots=True)
+class Table(Unknown):
+    """A pandas DataFrame: nothing is known of what it holds."""
+
+    def key(self) -> object:
+        return ("table",)
+
+
+@dataclass(frozen=True, slots=True)
 class Const(Value):
     """A Python constant. `soft`: a readable default that a user, a flag or the machine may change."""
 

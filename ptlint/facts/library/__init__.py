@@ -42,6 +42,7 @@ from ptlint.facts.values import (
     Scheduler,
     Sequence,
     StateDict,
+    Table,
     Tensor,
     Tuple,
     Value,
@@ -149,6 +150,8 @@ def call_method(run: Run, receiver: Value, name: str, args: Arguments, place: Pl
     """A method that is not project code."""
     if isinstance(receiver, Tensor):
         return tensors.method(run, receiver, name, args, place, frame)
+    if isinstance(receiver, Table):
+        return frameworks.table_method(run, receiver, name, args, place, frame)
     if isinstance(receiver, Module):
         return modules.method(run, receiver, name, args, place, frame)
     if isinstance(receiver, Optimizer):

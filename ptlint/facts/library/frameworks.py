@@ -24,6 +24,7 @@ from ptlint.facts.values import (
     Module,
     Num,
     Other,
+    Table,
     Tuple,
     Value,
     options,
@@ -43,6 +44,23 @@ def read_keywords(run: Run, args: Arguments, place: Place, frame: Frame, how: st
 )
 def _writer(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
     return run.make(Other, place, frame.ctx, "writer")
+
+
+_TABLE_METHODS = frozenset(
+    "astype copy drop drop_duplicates dropna fillna filter groupby head merge query rename reset_index sample "
+    "set_index sort_index sort_values".split()
+)
+
+
+@models(*(f"pandas.read_{kind}" for kind in "csv excel feather hdf json parquet pickle sql table".split()),
+        "pandas.DataFrame", "pandas.concat", "pandas.merge")  # fmt: skip
+def _table(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
+    return Table()
+
+
+def table_method(run: Run, receiver: Table, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
+    """What most methods of a DataFrame return is one again."""
+    return receiver if name in _TABLE_METHODS else UNKNOWN
 
 
 @models("accelerate.Accelerator")
