@@ -88,6 +88,8 @@ def _sites(program: ProgramFacts) -> Iterator[_Site]:
         modules = [option for option in options(event.module) if isinstance(option, Module)]
         if modules and all(program.makeup(module).weightless or module.core.frozen for module in modules):
             continue
+        if any(module.core.wrapper == "compile" for module in modules):
+            continue  # around what cannot be read, which may be a function that trains
         if program.hooked(event.ctx):
             continue
         site = _from_outside(program, event)
@@ -230,17 +232,20 @@ def _held(program: ProgramFacts, event: Forward) -> bool:
 
 
 def _mode_before(program: ProgramFacts, site: _Site, within: Ctx) -> str:
-    """The mode into which the module was put before the call, in the same function and below a context."""
-    frame = site.ctx.frame()
+    """The mode into which the module was put before the call, below a context: by the functions that led to it."""
+    frames = [up for up in site.ctx.up() if up.kind in ("frame", "module")]
     modules = {id(option.core) for option in options(site.forward.module) if isinstance(option, Module)}
     last: Call | None = None
-    for call in program.calls("torch.nn.Module.eval", "torch.nn.Module.train", ".eval", ".train"):
+    for call in program.events(Call):
         receiver = call.receiver
+        if not call.name.endswith((".eval", ".train")):
+            continue
         if isinstance(receiver, Module):
             same = id(receiver.core) in modules or _holds(program, receiver, modules)
         else:
-            same = _called_on(call.place) == _called_on(site.forward.place)
-        if same and call.order < site.forward.order and call.ctx.frame() is frame and call.ctx.inside(within):
+            same = f"{_called_on(site.place)}.".startswith(f"{_called_on(call.place)}.")
+        before = call.order < site.forward.order and call.ctx.inside(within)
+        if same and before and any(call.ctx.frame() is frame for frame in frames):
             last = call if last is None or call.order > last.order else last
     if last is None:
         return ""

@@ -114,7 +114,7 @@ def _modulo(run: Run, a: Value, b: Value, frame: Frame, node: cst.CSTNode) -> Va
     if isinstance(a, (Num, Const)):
         period = b.value if isinstance(b, Const) and isinstance(b.value, int) else 0
         return Num("int", period=period, reads=a.reads if isinstance(a, Num) else frozenset())
-    number = isinstance(b, Num) or (isinstance(b, Const) and isinstance(b.value, int)) or b is UNKNOWN
+    number = isinstance(b, Num) or (isinstance(b, Const) and isinstance(b.value, int)) or b == UNKNOWN
     if isinstance(a, Unknown) and a.where == UNSURE and a.batch is None and number:
         # `state["step"] % n`: a counter out of a checkpoint or an object that cannot be read
         return Num("int", period=b.value if isinstance(b, Const) else 0)
