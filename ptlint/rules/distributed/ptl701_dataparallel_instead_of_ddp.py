@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptlint.facts.events import Backward, Call, Construct
+import libcst as cst
+
+from ptlint.facts.events import Backward, Call, Construct, Place
+from ptlint.facts.occurrences import READ, occurrences
 from ptlint.facts.program import ProgramFacts
 from ptlint.facts.values import CallArgs, Const, Module, ProjectClass, Sequence, Tuple, options
 from ptlint.findings import Finding, Impact
@@ -26,6 +29,7 @@ class DataparallelInsteadOfDdp(Rule):
 
     ## When it stays silent
     - It stands in a branch that runs without CUDA, or the settings say that there is no GPU.
+    - The model is wrapped for its keys only: all that follows takes its `state_dict()`.
 
     ## Example
     ```python
@@ -70,7 +74,7 @@ class DataparallelInsteadOfDdp(Rule):
             return
         evaluates = bool(program.evaluation_loops) and not program.events(Backward)
         for event, args in _uses(program):
-            if program.off_path(event.ctx):
+            if program.off_path(event.ctx) or _only_for_its_keys(event.place):
                 continue
             if evaluates or _single(args):
                 few = "one GPU has nothing to share" if _single(args) else "nothing is trained here"
@@ -89,6 +93,28 @@ def _uses(program: ProgramFacts) -> Iterator[tuple[Call | Construct, CallArgs | 
         cls = made.value.cls if isinstance(made.value, Module) else None
         if isinstance(cls, ProjectClass) and _inherits(cls) and made.place.key not in seen:
             yield made, None
+
+
+def _only_for_its_keys(place: Place) -> bool:
+    """Whether all that a function does with what it wraps is to take or load its state."""
+    tree = place.tree
+    statement = tree.statement(place.node)
+    around = list(tree.ancestors(place.node))
+    if not isinstance(statement, cst.Assign) or statement.value is not place.node or len(statement.targets) != 1:
+        return False
+    name = statement.targets[0].target
+    scope = next((up for up in around if isinstance(up, (cst.FunctionDef, cst.Module))), None)
+    whole = isinstance(scope, cst.FunctionDef) or isinstance(tree.body[0], cst.If)
+    if scope is None or not whole or not isinstance(name, cst.Name) or any(isinstance(up, _LOOPS) for up in around):
+        return False
+    end = tree.span(statement)[1]
+    reads = [found.node for found in occurrences(tree, scope, name.value) if found.kind == READ]
+    later = [tree.parent(node) for node in reads if tree.span(node)[0] >= end]
+    return bool(later) and all(isinstance(up, cst.Attribute) and up.attr.value in _STATE for up in later)
+
+
+_LOOPS = (cst.For, cst.While)
+_STATE = frozenset({"state_dict", "load_state_dict"})
 
 
 def _inherits(cls: ProjectClass) -> bool:
