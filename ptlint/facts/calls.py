@@ -98,7 +98,7 @@ def _call(run: Run, function: Value, args: Arguments, place: Place, frame: Frame
         return classes.apply_decorator(run, function, args.first(), place, frame)
     if isinstance(function, Other) and function.kind == "compile":
         return classes.apply_decorator(run, function, args.first(), place, frame)
-    if isinstance(function, Other) and function.kind == "runtime":
+    if isinstance(function, Other) and function.kind in ("runtime", "tokenizer"):
         from ptlint.facts import library
 
         return library.call_method(run, function, "__call__", args, place, frame)

@@ -156,6 +156,18 @@ RULES: tuple[Entry, ...] = (
         module="ptlint.rules.data.ptl108_slow_per_item_setup",
     ),
     Entry(
+        code="PTL109",
+        name="tokenized-item-by-item",
+        message="the tokenizer is called for one text at a time",
+        impact=Impact.MEDIUM,
+        preview=True,
+        fixable="no",
+        torch=None,
+        options=(),
+        roots=(("from_pretrained",),),
+        module="ptlint.rules.data.ptl109_tokenized_item_by_item",
+    ),
+    Entry(
         code="PTL110",
         name="loader-exhausted-to-count",
         message="this pass over the loader loads everything once more, only to count it",

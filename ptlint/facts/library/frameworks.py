@@ -46,6 +46,16 @@ def _writer(run: Run, name: str, args: Arguments, place: Place, frame: Frame) ->
     return run.make(Other, place, frame.ctx, "writer")
 
 
+_TOKENIZERS = (
+    "Auto Bert Roberta DistilBert Albert Bart CLIP Deberta DebertaV2 Electra GPT2 Llama MBart T5 XLMRoberta XLNet"
+).split()
+
+
+@models(*(f"transformers.{name}Tokenizer{fast}.from_pretrained" for name in _TOKENIZERS for fast in ("", "Fast")))
+def _tokenizer(run: Run, name: str, args: Arguments, place: Place, frame: Frame) -> Value:
+    return run.make(Other, place, frame.ctx, "tokenizer")
+
+
 _TABLE_METHODS = frozenset(
     "astype copy drop drop_duplicates dropna fillna filter groupby head merge query rename reset_index sample "
     "set_index sort_index sort_values".split()
