@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable
@@ -224,6 +225,8 @@ def _write(text: str, style: Style, options: dict[str, Any], *, to_stderr: bool 
         except BrokenPipeError:
             raise
         except OSError as problem:
+            # What is left in the stream's buffer must not fail again when Python closes it.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), (sys.stderr if to_stderr else sys.stdout).fileno())
             raise click.ClickException(f"the report cannot be written: {problem.strerror}") from None
 
 
